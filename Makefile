@@ -223,8 +223,8 @@ figures figures-quick:
 report:
 	@$(REPORT)
 
-# The numbers of all runs, and the report on them, as they are in docs/figures. It
-# says which claims do not hold (status 4), and which figures lack runs (3).
+# The numbers of all runs, as they are in docs/figures, and the page on them. It
+# says which claims are inconsistent (status 4), and which figures lack runs (3).
 PUBLISHED := docs/figures
 FIGURES_DATA := $(PUBLISHED)/data.tar.xz
 
@@ -233,12 +233,12 @@ publish-figures:
 	@$(DRAW) >/dev/null || test $$? -ge 3
 	@$(REPORT)
 	install -d $(PUBLISHED)
-	install -m 644 $(OUT)/report.md $(PUBLISHED)
+	install -m 644 $(OUT)/reproduction.md docs
 	tar -C $(OUT) --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX \
 		--exclude='.*' -cf - data | xz -9e > $(FIGURES_DATA)
 
 # Only after changes of sources that cannot change a number (a renamed file, a comment): the
-# published runs get the fingerprints of today's sources, and report.md is written again.
+# published runs get the fingerprints of today's sources, and the page is written again.
 .PHONY: restamp-figures
 restamp-figures:
 	@set -e; out=$$(mktemp -d); trap 'rm -rf "$$out"' EXIT; tar -C "$$out" -xJf $(FIGURES_DATA); \

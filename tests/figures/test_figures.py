@@ -58,7 +58,7 @@ def test_each_figure_is_drawn(study: Study, made: str) -> None:
     assert found["quick"] and found["stale"] == 0 and found["runs"] == len(runs)
     assert found["fingerprint"] == place.fingerprint(runs)
     for claim in found["claims"]:
-        for name in ("text", "published", "ours", "tolerance"):
+        for name in ("text", "published", "accepted", "tolerance"):
             assert claim[name].strip(), name
     if any(isinstance(run.case.what, Simulated) for run in runs):
         assert found["conditions"]["engine"]["name"] == "slbnsim"
@@ -83,8 +83,14 @@ def test_the_report_has_all_figures(made: str) -> None:
 
 
 def test_most_claims_hold(made: str) -> None:
-    claims = [(study.name, claim) for study in ALL for claim in document(study)["claims"]]
-    broken = [(name, claim["text"], claim["ours"]) for name, claim in claims if not claim["holds"]]
+    """By their means: one seed has no interval."""
+    claims = [
+        (study.name, claim)
+        for study in ALL
+        for claim in document(study)["claims"]
+        if claim["verdict"] != "not testable"
+    ]
+    broken = [(name, claim["id"], claim["here"]) for name, claim in claims if not claim["holds"]]
     assert len(broken) <= MAY_BREAK * len(claims), broken
 
 

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""docs/figures: the published numbers and their report.
+"""docs/figures has the published numbers, docs/reproduction.md the verdicts on them.
 
-report.md must be what today's studies make of the numbers: after a claim was reworded, publish it
-again (`make restamp-figures` or `make publish-figures`, a minute, without runs).
+The page must be what the registered claims and the numbers make: after a change, copy it from
+`make published-figures OUT=DIR` (a minute, without runs).
 """
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,6 @@ pytestmark = pytest.mark.tier("test")
 TOP = Path(__file__).resolve().parents[2]
 #: Studies of the paper's form on the kernel that no published run has yet.
 NOT_RUN = {"slbn-abilene", "slbn-research", "slbn-levels", "slbn-tcp"}
-PUBLISHED = TOP / "docs" / "figures"
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def claims(drawn: Path, study: Study) -> list[dict[str, Any]]:
 
 
 def test_report_matches_the_numbers(drawn: Path) -> None:
-    assert (drawn / "report.md").read_text() == (PUBLISHED / "report.md").read_text()
+    assert (drawn / "reproduction.md").read_text() == (TOP / "docs/reproduction.md").read_text()
     page = (drawn / "report.html").read_text()
     assert page.count("<img ") == len(ALL) - len(NOT_RUN)
     assert page.count("Not drawn") == len(NOT_RUN)
@@ -55,6 +55,16 @@ DRAWN = [study for study in ALL if study.name not in NOT_RUN]
 
 @pytest.mark.parametrize("study", DRAWN, ids=lambda study: str(study.name))
 def test_failed_claims_have_a_reason(study: Study, drawn: Path) -> None:
-    """A claim that does not hold has a likely reason."""
-    broken = [claim for claim in claims(drawn, study) if not claim["holds"]]
-    assert [claim["text"] for claim in broken if not claim["reason"].strip()] == []
+    """An inconsistent claim has a likely reason."""
+    broken = [claim for claim in claims(drawn, study) if claim["verdict"] == "inconsistent"]
+    assert [claim["text"] for claim in broken if not claim["why"].strip()] == []
+
+
+def test_readme_has_the_counts(drawn: Path) -> None:
+    """The page's first lines are in README, whatever its line breaks."""
+    lines = (drawn / "reproduction.md").read_text().splitlines()
+    readme = " ".join((TOP / "README.md").read_text().split())
+    heads = [re.sub(r"[*]|^- ", "", line) for line in lines if line.startswith("- **Published")]
+    assert len(heads) == 2
+    for head in heads:
+        assert re.sub(r" \(.*", "", head) in readme, head

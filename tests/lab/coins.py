@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Studies for test_gallery.py that toss coins, which needs no guest.
 
-A study counts heads.  Coins may also be refused, fail or take long, which the gallery must handle.
+A study counts heads; coins.toml has the claims.  Coins may also be refused, fail or take long,
+which the gallery must handle.
 """
 
 import dataclasses
@@ -12,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairlab.figures.study import Basis, Case, Claim, Data, Numbers, Study, Table
+from fairlab.figures.study import Case, Data, Numbers, Study, Table
+from fairlab.figures.verdict import Measured
 from fairlab.model.errors import CannotRunError
 from fairlab.run.engine import Engine
 from fairlab.run.progress import Progress
@@ -72,13 +74,9 @@ class Coins(Study):
     setting = "A table, a coin."
     assumptions: tuple[str, ...] = ("The coin is <thin>.",)
 
-    def __init__(
-        self, name: str, trouble: str = "", due: float = 50.0, basis: Basis = "number"
-    ) -> None:
+    def __init__(self, name: str, trouble: str = "") -> None:
         self.name = name
         self.trouble = trouble
-        self.due = due
-        self.basis = basis
 
     def seeds(self, quick: bool) -> range:
         return range(1, 2 if quick else 4)
@@ -90,13 +88,8 @@ class Coins(Study):
     def reduce(self, case: Case, outcome: int) -> Numbers:
         return {"share": share(outcome)}
 
-    def claims(self, data: Data, quick: bool) -> list[Claim]:
-        ours = sum(numbers["share"] for numbers in data["fair"]) / len(data["fair"])
-        holds = abs(ours - self.due) < 5
-        text = f"{'quick ' if quick else ''}heads come up half of the time"
-        values = f"{self.due:g} %", f"{ours:.1f} %", "within 5 %"
-        reason = "" if holds else "The coin is <bent>."
-        return [Claim(text, *values, holds, reason, basis=self.basis)]
+    def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
+        return {"heads": [numbers["share"] for numbers in data["fair"]]}
 
     def draw(self, figure: Any, data: Data) -> None:
         axis = figure.subplots()
@@ -111,7 +104,7 @@ class Coins(Study):
 
 STUDIES = (
     Coins("fair-coin"),
-    Coins("bent-coin", due=90.0, basis="words"),
+    Coins("bent-coin"),
     Coins("edge-coin", "refused"),
     Coins("lost-coin", "broken"),
     Coins("slow-coin", "slow"),

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from fairlab.figures import registry, verdict
+from fairlab.figures.study import Data, Study
 from fairlab.model import topology
 from fairlab.model.background import FLOWS
 from fairlab.model.qdisc import parse_buffer
@@ -25,6 +27,13 @@ FAIRLAB = TOP / "scripts" / "fairlab"
 
 BEGIN = 1000.0  # of the made-up run, by the monotonic clock
 CLOCK_OFFSET = 1_700_000_000.0
+
+
+def held(study: Study, data: Data, quick: bool = False) -> dict[str, bool]:
+    """Whether each claim of STUDY holds by the means of DATA, which may have a single seed."""
+    known = registry.of(study.name)
+    measured = study.measure(data, quick)
+    return {name: verdict.judge(known[name], values).holds for name, values in measured.items()}
 
 
 def run_fairlab(

@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy
 import pytest
+from fairlab.figures import registry
 from fairlab.figures.gallery import Gallery
 from fairlab.figures.studies import ALL, bic
 from fairlab.figures.studies.bic import common, convergence, rules
-from fairlab.figures.study import Claim, Data, Study
+from fairlab.figures.study import Data, Study
 from fairlab.results.experiment import Experiment
+
+from tests.lab.labtools import held
 
 FRAME = 1514
 
@@ -26,13 +29,6 @@ def experiment(name: str, case: str, quick: bool = False, seed: int = 1) -> Expe
     what = found[case]
     assert isinstance(what, Experiment)
     return what
-
-
-def claim(name: str, data: Data, text: str, quick: bool = False) -> Claim:
-    """The only claim whose text starts with TEXT."""
-    found: list[Claim] = study(name).claims(data, quick)
-    (only,) = (one for one in found if one.text.startswith(text))
-    return only
 
 
 # --- formulas -----------------------------------------------------------------------------------
@@ -223,37 +219,43 @@ def utilisation(reno: Sequence[float], others: float) -> Data:
 
 
 def test_claims_of_utilisation() -> None:
-    as_published = utilisation((0.9, 0.6, 0.4), 0.95)
-    assert all(one.holds for one in study("bic-utilisation").claims(as_published, False))
-    full = utilisation((0.9, 0.93, 0.92), 0.95)
-    assert not claim("bic-utilisation", full, "Reno does not fill 2.5 Gbit/s").holds
-    assert not claim("bic-utilisation", full, "Reno's utilisation falls").holds
-    lazy = utilisation((0.9, 0.6, 0.4), 0.8)
-    assert not claim("bic-utilisation", lazy, "BIC fills 10 Gbit/s").holds
+    one = study("bic-utilisation")
+    as_published = utilisation((0.99, 0.6, 0.4), 0.95)
+    assert all(held(one, as_published).values())
+    full = held(one, utilisation((0.9, 0.93, 0.92), 0.95))
+    assert not full["reno-2500"] and not full["falls"] and full["least-2500"]
+    assert not held(one, utilisation((0.9, 0.6, 0.4), 0.8))["bic-10000"]
+    assert not held(one, utilisation((0.9, 0.99, 0.4), 0.95))["least-2500"]
 
 
 def rtt_fairness(factor: float = 1.0) -> dict[str, list[dict[str, Any]]]:
     """The published ratios, those of different RTTs times FACTOR."""
-    published = study("bic-rtt-fairness").PUBLISHED
+    claims = registry.of("bic-rtt-fairness")
     return {
-        f"{key}-{ratio}": [
-            {"ratio": value * spread * (factor if ratio > 1 else 1), "near": 2e9, "far": 1e8}
+        name: [
+            {
+                "ratio": (claim.value or 0) * spread * (1 if name.endswith("-1") else factor),
+                "near": 2e9,
+                "far": 1e8,
+            }
             for spread in (0.8, 1.25)
         ]
-        for key, row in published.items()
-        for ratio, value in row.items()
+        for name, claim in claims.items()
+        if claim.kind == "number"
     }
 
 
 def test_claims_of_rtt_fairness() -> None:
     one = study("bic-rtt-fairness")
-    assert all(found.holds for found in one.claims(rtt_fairness(), False))
-    assert len(one.claims(rtt_fairness(), False)) == 14
-    off = one.claims(rtt_fairness(2.5), False)
-    assert [found.holds for found in off if found.text.startswith("BIC")] == [True, False, False]
+    assert all(held(one, rtt_fairness()).values()) and len(held(one, rtt_fairness())) == 14
+    off = held(one, rtt_fairness(2.5))
+    assert [off[f"bic-{ratio}"] for ratio in (1, 3, 6)] == [True, False, False]
     data = rtt_fairness()
     data["bic-3"], data["stcp-3"] = data["stcp-3"], data["bic-3"]
-    assert not claim("bic-rtt-fairness", data, "order of the ratios, RTTs 1 : 3").holds
+    assert not held(one, data)["order-3"]
+    # A ratio and its reciprocal do not cancel.
+    data["bic-1"] = [{"ratio": ratio, "near": 1, "far": 1} for ratio in (2.5, 0.4)]
+    assert not held(one, data)["bic-1"]
     assert one.theory(common.BIC, 3) == pytest.approx(9)
     assert one.theory(common.HSTCP, 6) == pytest.approx(6**5.556, rel=1e-3)
     assert math.isinf(one.theory(common.STCP, 6))
@@ -267,14 +269,11 @@ def friendliness(**shares: float) -> Data:
 
 
 def test_claims_of_friendliness() -> None:
-    name = "bic-friendliness"
+    one = study("bic-friendliness")
     good = friendliness(reno=0.45, aimd=0.05, hstcp=0.4, stcp=0.3, bic=0.3)
-    assert all(one.holds for one in study(name).claims(good, False))
-    bad = friendliness(reno=0.45, aimd=0.3, hstcp=0.4, stcp=0.2, bic=0.1)
-    assert not claim(name, bad, "AIMD(32, ⅛) at 20").holds
-    assert not claim(name, bad, "BIC at 20").holds
-    assert not claim(name, bad, "AIMD(32, ⅛) is the least").holds
-    assert claim(name, bad, "HSTCP at 20").holds
+    assert all(held(one, good).values())
+    bad = held(one, friendliness(reno=0.45, aimd=0.3, hstcp=0.4, stcp=0.2, bic=0.1))
+    assert [name for name, holds in bad.items() if holds] == ["hstcp"]
 
 
 def buffers(used: Sequence[float], queue: Sequence[float], most: str) -> Data:
@@ -289,11 +288,9 @@ def buffers(used: Sequence[float], queue: Sequence[float], most: str) -> Data:
 
 
 def test_claims_of_buffers() -> None:
-    name = "bic-buffer"
-    good = buffers((0.7, 0.8, 0.95), (0.01, 0.05, 0.5), "aimd")
-    assert all(one.holds for one in study(name).claims(good, False))
-    bad = buffers((0.7, 0.6, 0.95), (0.01, 0.5, 0.4), "reno")
-    assert not any(one.holds for one in study(name).claims(bad, False))
+    one = study("bic-buffer")
+    assert all(held(one, buffers((0.7, 0.8, 0.95), (0.01, 0.05, 0.5), "aimd")).values())
+    assert not any(held(one, buffers((0.7, 0.6, 0.95), (0.01, 0.5, 0.4), "reno")).values())
 
 
 def test_claims_of_responses(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,17 +301,16 @@ def test_claims_of_responses(monkeypatch: pytest.MonkeyPatch) -> None:
         ]
         for kind in common.KINDS
     }
-    by_rules = [one for one in study(name).claims(data, False) if "simulated" in one.published]
-    assert len(by_rules) == len(common.KINDS)
-    assert all(one.holds for one in by_rules)
+    before = held(study(name), data)
+    assert sum(name.startswith("rules-") for name in before) == len(common.KINDS)
+    assert all(holds for name, holds in before.items() if name.startswith("rules-"))
     data["reno-0.0001"][0]["packets"] *= 1.4
-    assert not claim(name, data, "Reno, p = 0.0001: simulated rules").holds
-    assert not claim(name, data, "Reno, p = 0.0001: formula").holds
+    after = held(study(name), data)
+    assert not after["rules-reno-0.0001"] and not after["formula-reno-0.0001"]
     # 1.4 times Reno's window are too many for the published ratio.
-    assert claim(name, data, "AIMD(32, ⅛) over Reno, by the formula").holds
-    assert not claim(name, data, "AIMD(32, ⅛) over Reno, measured").holds
+    assert after["aimd-formula"] and not after["aimd-measured"]
     monkeypatch.setitem(rules.RESPONSES, "aimd", lambda p: 1.5 / p)
-    assert not claim(name, data, "AIMD(32, ⅛) over Reno, by the formula").holds
+    assert not held(study(name), data)["aimd-formula"]
 
 
 def search(off: float, highest: float) -> dict[str, Any]:
@@ -339,8 +335,8 @@ def converging(off: float, highest: float, jain: float) -> Data:
 
 def test_claims_of_convergence() -> None:
     one = study("bic-convergence")
-    assert [found.holds for found in one.claims(converging(0.01, 1.5, 0.97), False)] == [True] * 4
-    assert not any(found.holds for found in one.claims(converging(0.1, 1.1, 0.6), False))
+    assert list(held(one, converging(0.01, 1.5, 0.97)).values()) == [True] * 4
+    assert not any(held(one, converging(0.1, 1.1, 0.6)).values())
 
 
 # --- drawing ------------------------------------------------------------------------------------

@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fairlab.figures import registry
 
 from tests.linux_source import TOP
 from tests.style.test_style import files
 
 WIDTH = 80
 README_LINES = 80
-GENERATED = {"docs/figures/report.md"}
+GENERATED = {"docs/reproduction.md"}
 
 DOCUMENTS = files("*.md")
 FENCE = re.compile(r"^(```|~~~).*?^\1[^\n]*$", re.MULTILINE | re.DOTALL)
@@ -191,18 +192,23 @@ def test_prose_is_narrow(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["docs/tutorial.md", "docs/reproduce.md"])
-def test_study_example(name: str) -> None:
-    """The example of a study is valid: its cases and claims can be built without a run."""
+def test_study_example(name: str, tmp_path: Path) -> None:
+    """The example of a study is valid: its cases and measurements can be built without a run, and
+    its claims are those that it measures.
+    """
     example = re.search(r"(?:^ {4}from .+\n)(?:(?: {4}.*)?\n)+", text_of(name), re.MULTILINE)
-    assert example
+    claims = re.search(r"(?:^ {4}\[source\]\n)(?:(?: {4}.*)?\n)+", text_of(name), re.MULTILINE)
+    assert example and claims
+    (tmp_path / "claims.toml").write_text(textwrap.dedent(claims[0]))
+    known = registry.read(tmp_path / "claims.toml").claims
     names: dict[str, Any] = {}
     exec(compile(textwrap.dedent(example[0]), name, "exec"), names)
     for study in names["STUDIES"]:
         cases = study.cases(quick=True, seed=1)
         numbers: dict[str, float] = defaultdict(lambda: 1.0)
-        claims = study.claims({case.name: [numbers] for case in cases}, quick=True)
+        measured = study.measure({case.name: [numbers] for case in cases}, quick=True)
         assert cases
-        assert claims
+        assert {claim.id for claim in known if claim.study == study.name} == measured.keys()
 
 
 def test_readme_is_short() -> None:

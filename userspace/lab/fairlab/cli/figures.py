@@ -2,8 +2,8 @@
 """The commands `figure` and `report`.
 
 `figure` without a name lists all figures; with names, or patterns of names, it repeats the runs
-that are missing or stale, draws the figures, and checks the published claims.  A claim that does
-not hold is a finding, not a failure: the figure is drawn all the same, and the exit status is 4.
+that are missing or stale, draws the figures, and judges the registered claims.  An inconsistent
+claim is a finding, not a failure: the figure is drawn all the same, and the exit status is 4.
 """
 
 import argparse
@@ -182,6 +182,8 @@ def _plan(place: Any, study: Any) -> dict[str, Any]:
 
 def _list(arguments: argparse.Namespace, place: Any, studies: Sequence[Any]) -> None:
     from fairlab.figures import gallery
+    from fairlab.figures.reproduction import counts
+    from fairlab.figures.verdict import CONSISTENT
 
     rows = []
     for study in studies:
@@ -195,8 +197,7 @@ def _list(arguments: argparse.Namespace, place: Any, studies: Sequence[Any]) -> 
                 "source": study.source,
                 "runs": len(runs),
                 "current": sum(map(place.is_current, runs)),
-                "claims": claims and len(claims),
-                "hold": claims and sum(claim["holds"] for claim in claims),
+                "claims": claims and counts(claims),
             }
         )
     if arguments.json:
@@ -206,7 +207,8 @@ def _list(arguments: argparse.Namespace, place: Any, studies: Sequence[Any]) -> 
     print(f"{'':{width}}     runs  claims")
     for row in rows:
         there = f"{row['current']}/{row['runs']}"
-        held = f"{row['hold']}/{row['claims']}" if row["claims"] else "-"
+        found = row["claims"]
+        held = f"{found[CONSISTENT]}/{sum(found.values())}" if found else "-"
         print(f"{row['name']:{width}}  {there:>7}  {held:>6}  {row['title']}")
 
 
@@ -246,9 +248,9 @@ def _make(arguments: argparse.Namespace, place: Any, chosen: Sequence[Any]) -> N
     if errors:
         raise errors[0] if len(errors) == 1 else type(errors[0])("; ".join(map(str, errors)))
     claims = [claim for document in documents for claim in document["claims"]]
-    broken = sum(not claim["holds"] for claim in claims)
+    broken = sum(claim["verdict"] == "inconsistent" for claim in claims)
     if broken:
-        raise CheckFailedError(f"{broken} of {len(claims)} claims do not hold")
+        raise CheckFailedError(f"{broken} of {len(claims)} claims are inconsistent")
 
 
 def jobs_of(arguments: argparse.Namespace) -> int:
@@ -279,11 +281,11 @@ def _describe(out: Path, document: dict[str, Any]) -> str:
             f" {', '.join(document['made'])}, from other sources"
         )
     for claim in document["claims"]:
-        lines.append(f"  {'holds  ' if claim['holds'] else 'fails  '} {claim['text']}")
-        details = f"published {claim['published']}; here {claim['ours']} ({claim['tolerance']})"
-        lines.append(f"          {details}; evidence: {claim['basis']}")
-        if not claim["holds"] and claim["reason"]:
-            lines.append(f"          {claim['reason']}")
+        lines.append(f"  {claim['verdict']:12}  {claim['text']}")
+        details = f"published {claim['published']}; here {claim['here']} ({claim['accepted']})"
+        lines.append(f"{'':16}{details}; class: {claim['class']}")
+        if claim["verdict"] != "consistent" and claim["why"]:
+            lines.append(f"{'':16}{claim['why']}")
     lines += [f"  {line}" for line in trust.lines(document["conditions"])]
     return "\n".join([*lines, f"  {short(out / document['name'])}.png"])
 
@@ -302,5 +304,5 @@ def report(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print(json.dumps(summary | {"report": str(path)}, indent=1))
         return
-    print(webpage.in_words(summary))
+    print(webpage.described(summary))
     print(short(path))

@@ -12,7 +12,7 @@ from fairlab.compare.measures import LESS, label, shown, text_of
 from fairlab.compare.plan import Plan
 from fairlab.compare.stacks import CCS, OURS, STACKS, case_name, cases, split_case
 from fairlab.compare.workloads import WORKLOADS, Workload
-from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
+from fairlab.figures.study import Case, Data, Numbers, Study, Table
 from fairlab.results.plots import COLOURS, GREY
 
 SEEDS = 10
@@ -55,10 +55,6 @@ class Comparison(Study):
     def reduce(self, case: Case, outcome: Any) -> Numbers:
         del case
         return dict(outcome)
-
-    def claims(self, data: Data, quick: bool) -> list[Claim]:
-        del data, quick
-        return []
 
     def table(self, data: Data) -> Table:
         measures = shown(data)

@@ -6,8 +6,8 @@ the stored one are run again.  A fingerprint covers:
 
 - the case as JSON, the seed, the version of the kernel;
 - the bytes of the files that the case declares (Runnable.sources()) and of EVERY_RUN;
-- the bytes of the study's module, and of the studies' modules that it imports, but for claims,
-  plots and texts of studies, so that these can be changed without a new run.
+- the bytes of the study's module, and of the studies' modules that it imports, but for
+  measurements for claims, plots and texts of studies, so that these can be changed without a run.
 
 Sources are hashed, not what was built from them: another compiler gives the same fingerprint.
 After a change that cannot change a number, Gallery.restamp() accepts the stored runs as current.
@@ -36,7 +36,7 @@ STUDIES = "fairlab.figures.studies."
 EVERY_RUN = ("userspace/vm/fairvm/uml.config", "userspace/vm/fairvm/guest-init")
 SOURCES = (".c", ".h", ".S", ".py")
 # Members of a Study that are made from stored numbers, or are texts.
-PRESENTATION = {"claims", "draw", "table", "title", "source", "published", "setting", "assumptions"}
+PRESENTATION = {"draw", "table", "title", "source", "setting", "assumptions"}
 
 
 def _hash(value: Any) -> str:
@@ -67,7 +67,7 @@ def _tree(top: Path, places: tuple[str, ...]) -> str:
 def _is_presentation(node: ast.stmt) -> bool:
     match node:
         case ast.FunctionDef(name=name) | ast.AnnAssign(target=ast.Name(id=name)):
-            return name in PRESENTATION
+            return name in PRESENTATION or name.startswith("measure")
         case ast.Assign(targets=[ast.Name(id=name)]):
             return name in PRESENTATION
     return False

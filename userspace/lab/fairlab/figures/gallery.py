@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """The gallery: runs the studies, stores their numbers, and draws their figures.
 
-    OUT/data/NAME/CASE@SEED.json     one run of the study NAME: parameters, conditions, numbers
+    OUT/data/NAME/CASE@SEED.json     one run of the study NAME: parameters, conditions, numbers,
+                                     the hashes of the claims that it was made for
     OUT/data/NAME/CASE@SEED.refused  instead: the reason why the run cannot be trusted
     OUT/NAME.png  .svg  .json        the figure; the json has the claims and the conditions
     OUT/report.html                  all figures and claims on one page (webpage.py)
+    OUT/reproduction.md              all claims as text (reproduction.py)
 
 Each run is a separate process, `fairlab figure NAME --run CASE@SEED`: runs are done in parallel, a
 cluster's scheduler can start them, and one that fails does not affect the others.  Files are
@@ -36,8 +38,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from fairlab import __version__
-from fairlab.figures import fingerprints
-from fairlab.figures.study import BASES, Case, Claim, Data, Numbers, Study
+from fairlab.figures import fingerprints, registry, verdict
+from fairlab.figures.study import Case, Data, Numbers, Study
 from fairlab.model.errors import CannotRunError, LabError, ReportedError, UsageError
 from fairlab.net import host
 from fairlab.results import plots, store
@@ -248,12 +250,25 @@ class Gallery:
                 "conditions": conditions | ours,
                 "what": run.case.what.to_json(),
                 "numbers": numbers,
+                "claims": self.judged_by(run, numbers),
             }
             | ({"exact": record} if record else {})
         )
         write_whole(path, to_json(found, f"the result of {run.label}"))
         refused.unlink(missing_ok=True)
         return found
+
+    def judged_by(self, run: Run, numbers: Numbers) -> dict[str, str]:
+        """The hashes of the claims that NUMBERS are judged by, when the run is done.
+
+        The claims of numbers that were known before are those of then: to repeat a run does not
+        make a claim older than its result.
+        """
+        before = self.stored(run)
+        if before and before["numbers"] == json.loads(json.dumps(numbers)):
+            return dict(before.get("claims", {}))
+        own = registry.of(run.study.name, self.studies).values()
+        return {claim.id: claim.sha256 for claim in own if claim.covers(run.case.name)}
 
     def command(self, run: Run) -> list[str]:
         """The command that does a run in a separate process."""
@@ -309,7 +324,7 @@ class Gallery:
         # Only numbers of other sources may have another format.
         what = store.readable(study.name, old[0]["conditions"]) if old else contextlib.nullcontext()
         with what:
-            document["claims"] = [dataclasses.asdict(c) for c in self.claims(study, data)]
+            document["claims"] = self.claims(study, data, [stored for _, stored in there])
             table = study.table(data)
             if table:
                 document["table"] = dataclasses.asdict(table)
@@ -318,21 +333,23 @@ class Gallery:
         write_whole(self.out / f"{study.name}.json", to_json(document, study.name))
         return document
 
-    def claims(self, study: Study, data: Data) -> list[Claim]:
-        found = study.claims(data, self.quick)
-        for claim in found:
-            if claim.basis not in BASES:
-                known = ", ".join(BASES)
-                raise LabError(f"study {study.name}: '{claim.basis}' is not a basis ({known})")
-            if study.published and not claim.algorithm:
-                raise LabError(f"study {study.name}: '{claim.text}' does not say what ran")
-            allowed = claim.algorithm in study.published or not study.published
-            if claim.basis != "ours" and not allowed:
-                raise LabError(
-                    f"study {study.name}: '{claim.text}' was run by {claim.algorithm}, which is not"
-                    " the source's: its basis must be 'ours'"
-                )
-        return found
+    def claims(
+        self, study: Study, data: Data, stored: Sequence[dict[str, Any]]
+    ) -> list[dict[str, Any]]:
+        """The verdicts on the claims of STUDY, by the DATA of the STORED runs."""
+        known = registry.of(study.name, self.studies)
+        measured = study.measure(data, self.quick)
+        for id in measured.keys() - known.keys():
+            raise LabError(f"study {study.name}: measures '{id}', which is no registered claim")
+        for id, claim in known.items():
+            if id not in measured and not claim.not_testable and not self.quick:
+                raise LabError(f"study {study.name}: does not measure the claim '{id}'")
+        return [
+            described(claim, verdict.judge(claim, measured.get(id, {})))
+            | {"registered": registered(claim, stored)}
+            for id, claim in known.items()
+            if id in measured or claim.not_testable
+        ]
 
     def _save(self, study: Study, data: Data) -> None:
         from matplotlib import rc_context
@@ -349,6 +366,42 @@ class Gallery:
                 unsaid = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
                 figure.savefig(path, metadata=unsaid[form])
                 write_whole(self.out / f"{study.name}.{form}", path.read_bytes())
+
+
+def described(claim: registry.Claim, judgement: verdict.Judgement) -> dict[str, Any]:
+    """A claim and its verdict, as JSON."""
+    return {
+        "id": claim.id,
+        "text": claim.text,
+        "published": f"{claim.quotation} ({claim.place})",
+        "class": claim.kind,
+        "ours": claim.ours,
+        "algorithm": claim.algorithm,
+        "accepted": verdict.range_in_words(claim),
+        "tolerance": claim.reason,
+        "reading": claim.unit_is_our_reading,
+        "here": verdict.in_words(judgement, claim.unit),
+        "verdict": judgement.verdict,
+        "holds": judgement.holds,
+        "why": claim.not_testable or claim.why,
+    }
+
+
+#: When a claim was registered, by the hashes that its runs have.
+BEFORE, AFTER, CHANGED = "before its runs", "after its runs", "changed after its runs"
+COMPUTED = "computed"
+
+
+def registered(claim: registry.Claim, stored: Sequence[dict[str, Any]]) -> str:
+    """Whether CLAIM is the one that each of its STORED runs was made for."""
+    found = {
+        run.get("claims", {}).get(claim.id) for run in stored if claim.covers(str(run["case"]))
+    }
+    if not found:
+        return COMPUTED
+    if found == {claim.sha256}:
+        return BEFORE
+    return CHANGED if found - {claim.sha256, None} else AFTER
 
 
 def merged(found: list[dict[str, Any]]) -> dict[str, Any]:

@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A study: the runs, the data and the claims behind one published figure.
+"""A study: the runs, the data and the measurements behind one published figure.
 
-A study has cases; each is run once per seed.  reduce() keeps a few numbers of each run.  Claims and
-the plot are made from the stored numbers of all runs, so they can be made again without a run.
-This module runs nothing: a case can run itself (Runnable), and gallery.py decides when.
+A study has cases; each is run once per seed.  reduce() keeps a few numbers of each run.  The plot
+and what is measured for claims are made from the stored numbers of all runs, so they can be made
+again without a run.  This module runs nothing: a case can run itself (Runnable), and gallery.py
+decides when.
 
-A claim compares a statement of the source with our result, within a tolerance.  Its basis says what
-it rests on (BASES): where the source gives no number, the threshold is ours, and the claim is
-weaker evidence, though it still can fail.
+What the source says, and how a measurement is judged, is data (registry.py); the judgement itself
+is in verdict.py.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
+from fairlab.figures.verdict import Measured
 from fairlab.run.engine import Engine
 from fairlab.run.progress import Progress
 
@@ -23,14 +24,6 @@ from fairlab.run.progress import Progress
 Numbers = dict[str, Any]
 # Name of a case -> the numbers of its runs, one per seed.
 Data = Mapping[str, Sequence[Numbers]]
-
-# What a claim rests on.
-Basis = Literal["number", "words", "ours"]
-BASES: dict[Basis, str] = {
-    "number": "published numbers or formulas",
-    "words": "published words or figures without values, with a threshold of ours",
-    "ours": "nothing published, or published of another algorithm than the one that ran",
-}
 
 
 class Runnable(Protocol):
@@ -63,20 +56,6 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Claim:
-    """A statement of the source, and our result."""
-
-    text: str
-    published: str
-    ours: str
-    tolerance: str
-    holds: bool
-    reason: str = ""  # the likely one why it does not hold
-    basis: Basis = field(kw_only=True)
-    algorithm: str = ""  # that ran, in studies that run other ones than their source
-
-
-@dataclass(frozen=True)
 class Table:
     """A table of numbers below the figure."""
 
@@ -92,8 +71,6 @@ class Study(ABC):
     source: str  # where it is published
     setting: str  # the published setting
     assumptions: tuple[str, ...] = ()  # where the source does not give the setting
-    #: whose results may count as the source's; those of others are "ours". Empty: all.
-    published: frozenset[str] = frozenset()
 
     @abstractmethod
     def cases(self, quick: bool, seed: int) -> list[Case]:
@@ -107,9 +84,12 @@ class Study(ABC):
     def reduce(self, case: Case, outcome: Any) -> Numbers:
         """The numbers of a run to store."""
 
-    @abstractmethod
-    def claims(self, data: Data, quick: bool) -> list[Claim]:
-        """The published statements and our results."""
+    def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
+        """The values for the study's registered claims, by their names; without those that a QUICK
+        set has no runs for.
+        """
+        del data, quick
+        return {}
 
     @abstractmethod
     def draw(self, figure: Any, data: Data) -> None:

@@ -2,11 +2,11 @@
 """The report: all figures and claims on one page.
 
 OUT/report.html is self-contained: no other file, no network, no script; each figure is embedded as
-SVG or PNG, whichever is smaller.  At the top it counts the claims that hold, by what they rest on
-and by family of studies, and lists those that do not.  For each figure it has the source, the
-published setting, our assumptions, the plot, the claims with their tolerances, and the conditions
-of the runs.  OUT/report.md has the same without plots.  The comparisons of `fairlab compare`, if
-there are any, follow (comparisons.py).
+SVG or PNG, whichever is smaller.  At the top it counts the verdicts on the claims, by what these
+rest on and by family of studies, and lists the inconsistent ones.  For each figure it has the
+source, the published setting, our assumptions, the plot, the claims with what they accept, and the
+conditions of the runs.  OUT/reproduction.md has all claims without plots (reproduction.py).  The
+comparisons of `fairlab compare`, if there are any, follow (comparisons.py).
 
 For a figure that is not drawn, since runs are missing or were refused, the page gives the reason.
 The page has no date: the same figures give the same page.
@@ -17,15 +17,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairlab.figures import comparisons, gallery
+from fairlab.figures import comparisons, gallery, registry, reproduction, verdict
 from fairlab.figures.gallery import Gallery, read_json, write_whole
 from fairlab.figures.html import TYPES, conditions, head, image, numbers
 from fairlab.figures.html import escaped as _e
-from fairlab.figures.markdown import evidence, markdown, ratio
-from fairlab.figures.study import BASES, Study
+from fairlab.figures.reproduction import counts, headline, in_words
+from fairlab.figures.study import Study
+from fairlab.figures.verdict import CONSISTENT, INCONSISTENT, NOT_RUN, NOT_TESTABLE, VERDICTS
 from fairlab.model.errors import UsageError
 
-REPORT, TEXT = "report.html", "report.md"
+REPORT, TEXT = "report.html", "reproduction.md"
 TITLE = "Reproduction of published figures"
 FAMILIES = {
     "bic": "BIC-TCP",
@@ -49,9 +50,8 @@ class Entry:
     def claims(self) -> list[dict[str, Any]]:
         return list(self.document["claims"]) if self.document else []
 
-    @property
-    def hold(self) -> int:
-        return sum(claim["holds"] for claim in self.claims)
+    def count(self, verdict: str) -> int:
+        return sum(claim["verdict"] == verdict for claim in self.claims)
 
     @property
     def family(self) -> str:
@@ -79,27 +79,6 @@ def _entry(place: Gallery, study: Study) -> Entry:
     return Entry(study, document, "", document.get("fingerprint") != place.fingerprint(runs))
 
 
-def _counts(entries: Sequence[Entry]) -> dict[str, int]:
-    return {
-        "figures": len(entries),
-        "drawn": sum(entry.document is not None for entry in entries),
-        "claims": sum(len(entry.claims) for entry in entries),
-        "hold": sum(entry.hold for entry in entries),
-    }
-
-
-def _bases(entries: Sequence[Entry]) -> dict[str, dict[str, int]]:
-    """How many claims there are, and hold, by what they rest on."""
-    claims = [claim for entry in entries for claim in entry.claims]
-    return {
-        basis: {
-            "claims": sum(claim["basis"] == basis for claim in claims),
-            "hold": sum(claim["basis"] == basis and claim["holds"] for claim in claims),
-        }
-        for basis in BASES
-    }
-
-
 def by_family(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
     found: dict[str, list[Entry]] = {}
     for entry in entries:
@@ -109,39 +88,57 @@ def by_family(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
 
 def summarise(entries: Sequence[Entry]) -> dict[str, Any]:
     """The counts and the findings of the whole report."""
-    return _counts(entries) | {
-        "bases": _bases(entries),
-        "families": {
-            name: _counts(own) | {"bases": _bases(own)} for name, own in by_family(entries).items()
-        },
-        "broken": [
+
+    def own(entries: Sequence[Entry]) -> dict[str, Any]:
+        return {
+            "figures": len(entries),
+            "drawn": sum(entry.document is not None for entry in entries),
+            "verdicts": counts(claim for entry in entries for claim in entry.claims),
+        }
+
+    return own(entries) | {
+        "headline": headline([claim for entry in entries for claim in entry.claims]),
+        "families": {name: own(found) for name, found in by_family(entries).items()},
+        "inconsistent": [
             {"figure": entry.study.name, **claim}
             for entry in entries
             for claim in entry.claims
-            if not claim["holds"]
+            if claim["verdict"] == INCONSISTENT
         ],
         "not_drawn": {e.study.name: e.why_not for e in entries if e.document is None},
         "stale": [entry.study.name for entry in entries if entry.stale],
     }
 
 
-def in_words(summary: dict[str, Any]) -> str:
+def described(summary: dict[str, Any]) -> str:
     """The summary as text."""
     lines = []
     width = max(map(len, summary["families"]), default=0)
-    for name, counts in [*summary["families"].items(), ("all", summary)]:
-        lines.append(
-            f"{name:{width}}  {counts['drawn']} of {counts['figures']} figures,"
-            f" {counts['hold']} of {counts['claims']} claims hold"
-        )
-    for basis, text in BASES.items():
-        lines.append(f"{ratio(summary['bases'][basis])} claims hold on {text}")
-    for claim in summary["broken"]:
-        details = f"published {claim['published']}; here {claim['ours']} ({claim['tolerance']})"
-        lines.append(f"does not hold: {claim['figure']}: {claim['text']}: {details}")
+    for name, own in [*summary["families"].items(), ("all", summary)]:
+        drawn = f"{own['drawn']} of {own['figures']} figures"
+        lines.append(f"{name:{width}}  {drawn}, claims: {in_words(own['verdicts'])}")
+    lines += [f"{name}: {in_words(found)}" for name, found in summary["headline"].items()]
+    for claim in summary["inconsistent"]:
+        details = f"published {claim['published']}; here {claim['here']} ({claim['accepted']})"
+        lines.append(f"inconsistent: {claim['figure']}: {claim['text']}: {details}")
     lines += [f"not drawn: {name}: {why}" for name, why in summary["not_drawn"].items()]
     lines += [f"stale, drawn from runs of other sources: {name}" for name in summary["stale"]]
     return "\n".join(lines)
+
+
+def by_name(place: Gallery, entries: Sequence[Entry]) -> dict[str, dict[str, Any]]:
+    """All registered claims with their verdicts; those of figures without runs are not run."""
+    found = {
+        f"{entry.study.name}/{claim['id']}": claim for entry in entries for claim in entry.claims
+    }
+    waiting = {entry.study.name for entry in entries if entry.document is None}
+    for source in registry.sources(place.studies):
+        for claim in source.claims:
+            if claim.study in waiting:
+                without = gallery.described(claim, verdict.judge(claim, {}))
+                state = NOT_TESTABLE if claim.not_testable else NOT_RUN
+                found[claim.name] = without | {"verdict": state, "registered": "", "here": ""}
+    return found
 
 
 def write(place: Gallery, studies: Sequence[Study]) -> tuple[Path, dict[str, Any]]:
@@ -152,7 +149,9 @@ def write(place: Gallery, studies: Sequence[Study]) -> tuple[Path, dict[str, Any
         raise UsageError(f"no figures in {place.out}: fairlab figure makes them")
     path = place.out / REPORT
     write_whole(path, page(place, entries, summary))
-    text = markdown(TITLE, by_family(entries), summary, place.quick)
+    titles = {entry.study.name: entry.study.title for entry in entries}
+    known = registry.sources(place.studies)
+    text = reproduction.page(known, by_name(place, entries), titles)
     write_whole(place.out / TEXT, text)
     return path, summary
 
@@ -167,8 +166,9 @@ def page(place: Gallery, entries: Sequence[Entry], summary: dict[str, Any]) -> s
         f"<h1>{TITLE}</h1>",
         "<p>Results that were published from simulators and testbeds, reproduced with fairpath’s"
         " modules in Linux, in virtual time, or with its simulator. Each claim shows the published"
-        " statement, our result and the tolerance. Where the source gives no number, the threshold"
-        " is ours: such claims are weaker evidence, and are counted apart.</p>",
+        " statement, our result with its 95 % interval over the seeds, and what is accepted. Where"
+        " the source gives no number, the threshold is ours: such claims are weaker evidence, and"
+        " are counted apart.</p>",
         *_quick(place),
         "</header>\n<main>",
         *_summary(entries, summary),
@@ -192,30 +192,26 @@ def _quick(place: Gallery) -> Iterator[str]:
 
 def _summary(entries: Sequence[Entry], summary: dict[str, Any]) -> Iterator[str]:
     yield '<ul class="counts">'
-    for basis, text in BASES.items():
-        counts = summary["bases"][basis]
-        kind = "good" if counts["hold"] == counts["claims"] else "bad"
+    for name, own in summary["headline"].items():
+        total = sum(own[one] for one in VERDICTS if one != NOT_TESTABLE)
+        kind = "bad" if own[INCONSISTENT] else "good" if total else "none"
         yield (
-            f'<li><b class="{kind if counts["claims"] else "none"}">{counts["hold"]}</b>'
-            f"of {counts['claims']} claims hold on {_e(text)}</li>"
+            f'<li><b class="{kind}">{own[CONSISTENT]}</b>of {total} consistent,'
+            f" {own[INCONSISTENT]} inconsistent: {_e(name)}</li>"
         )
     yield f"<li><b>{summary['drawn']}</b>of {summary['figures']} figures drawn</li>"
     yield "</ul>"
-    heads = "".join(f'<th scope="col">{_e(head)}</th>' for head in ("figures", *BASES, "all"))
-    yield f'<table class="numbers families"><thead><tr><th scope="col">Claims that hold</th>{heads}'
+    heads = "".join(f'<th scope="col">{_e(head)}</th>' for head in ("figures", *VERDICTS))
+    yield f'<table class="numbers families"><thead><tr><th scope="col">Claims</th>{heads}'
     yield "</tr></thead><tbody>"
-    for name, counts in summary["families"].items():
-        cells = [f"{counts['drawn']}/{counts['figures']}"]
-        cells += [
-            f"{one['hold']}/{one['claims']}"
-            for one in (*(counts["bases"][basis] for basis in BASES), counts)
-        ]
+    for name, own in summary["families"].items():
+        cells = [f"{own['drawn']}/{own['figures']}", *(own["verdicts"][one] for one in VERDICTS)]
         row = "".join(f"<td>{cell}</td>" for cell in cells)
         yield f'<tr><th scope="row">{_e(name)}</th>{row}</tr>'
     yield "</tbody></table>"
-    if summary["broken"]:
-        yield "<h2>Claims that do not hold</h2>"
-        yield from _claims(summary["broken"], link=True)
+    if summary["inconsistent"]:
+        yield "<h2>Inconsistent claims</h2>"
+        yield from _claims(summary["inconsistent"], link=True)
     yield "<h2>Figures</h2>"
     yield '<ul class="toc">'
     for entry in entries:
@@ -227,29 +223,33 @@ def _summary(entries: Sequence[Entry], summary: dict[str, Any]) -> Iterator[str]
 def _badge(entry: Entry) -> str:
     if entry.document is None:
         return '<span class="verdict none">not drawn</span>'
-    all_hold = entry.hold == len(entry.claims)
-    kind, mark = ("good", "✓") if all_hold else ("bad", "✗")
-    return f'<span class="verdict {kind}">{mark} {entry.hold}/{len(entry.claims)}</span>'
+    bad, good = entry.count(INCONSISTENT), entry.count(CONSISTENT)
+    kind, mark = ("bad", "✗") if bad else ("good", "✓")
+    return f'<span class="verdict {kind}">{mark} {good}/{len(entry.claims)}</span>'
+
+
+KINDS = {CONSISTENT: ("good", "✓"), INCONSISTENT: ("bad", "✗")}
 
 
 def _claims(claims: Sequence[dict[str, Any]], link: bool = False) -> Iterator[str]:
     yield '<table class="claims"><thead><tr><th scope="col">Claim</th>'
-    yield '<th scope="col">published</th><th scope="col">here</th><th scope="col">tolerance</th>'
+    yield '<th scope="col">published</th><th scope="col">here</th><th scope="col">accepted</th>'
     yield '<th scope="col">evidence</th><th scope="col">verdict</th></tr></thead><tbody>'
     for claim in claims:
         text = _e(claim["text"])
         if link:
             text = f'<a href="#{_e(claim["figure"])}">{_e(claim["figure"])}</a>: {text}'
-        if not claim["holds"] and claim["reason"]:
-            text += f'<p class="reason">{_e(claim["reason"])}</p>'
-        kind, verdict = ("good", "✓ holds") if claim["holds"] else ("bad", "✗ does not hold")
+        if claim["verdict"] != CONSISTENT and claim["why"]:
+            text += f'<p class="reason">{_e(claim["why"])}</p>'
+        kind, mark = KINDS.get(claim["verdict"], ("none", "–"))
+        evidence = f"{claim['class']}: {claim['algorithm']}; registered {claim['registered']}"
         yield (
             f'<tr><td>{text}</td><td data-label="published">{_cell(claim["published"])}</td>'
-            f'<td data-label="here">{_cell(claim["ours"])}</td>'
-            f'<td data-label="tolerance">{_cell(claim["tolerance"])}</td>'
-            f'<td data-label="evidence">{_cell(evidence(claim))}</td>'
-            f'<td data-label="verdict"><span><span class="verdict {kind}">{verdict}</span></span>'
-            "</td></tr>"
+            f'<td data-label="here">{_cell(claim["here"])}</td>'
+            f'<td data-label="accepted">{_cell(claim["accepted"])}</td>'
+            f'<td data-label="evidence">{_cell(evidence)}</td>'
+            f'<td data-label="verdict"><span><span class="verdict {kind}">{mark}'
+            f" {_e(claim['verdict'])}</span></span></td></tr>"
         )
     yield "</tbody></table>"
 
@@ -293,5 +293,5 @@ def _assumptions(study: Study) -> Iterator[str]:
 
 def _alternative(entry: Entry) -> str:
     """The alternative text of a figure."""
-    claims = "; ".join(f"{claim['text']}: {claim['ours']}" for claim in entry.claims)
+    claims = "; ".join(f"{claim['text']}: {claim['here']}" for claim in entry.claims)
     return f"{entry.study.title}. {claims}"

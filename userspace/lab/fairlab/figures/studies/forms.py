@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The forms of SLBN that studies run, and whose results may count as the paper's.
+"""The forms of SLBN that studies run.
 
 The paper's algorithm and the one of this project are not the same: ours plans and commits rates
 (docs/protocol.md), and never assigns more than a link has.  So each figure of the paper runs the
-paper's form, and only that one's claims count as the paper's.  Ours is beside it, with claims of
-its own.
+paper's form, the only one that may run for the claims in claims/slbn.toml.  Ours is beside it, with
+claims of its own in claims/fairpath.toml.
 """
 
 from typing import Any
-
-from fairlab.figures.study import Basis
 
 PAPER = "SLBN as published"
 COMMIT = "SLBN with commit"
@@ -23,11 +21,3 @@ LINKS: dict[str, dict[str, Any]] = {
     PAPER: {"commit": False, "epoch_ms": 0, "visits": 0},
     COMMIT: {},
 }
-OTHERS = "the compared protocols"
-#: whose claims the paper on SLBN makes
-PUBLISHED = frozenset({PAPER, OTHERS})
-
-
-def basis_of(form: str, basis: Basis) -> Basis:
-    """The basis of a claim of the paper, judged by FORM."""
-    return basis if form in PUBLISHED else "ours"

@@ -23,8 +23,9 @@ from fairlab.figures.studies.bic.common import (
     long_flows,
     values_of,
 )
-from fairlab.figures.studies.spread import spread
-from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
+from fairlab.figures.studies.spread import gaps, spread
+from fairlab.figures.study import Case, Data, Numbers, Study, Table
+from fairlab.figures.verdict import Measured
 from fairlab.results.experiment import Experiment
 from fairlab.results.outcome import Outcome
 
@@ -41,11 +42,6 @@ class Buffer(Study):
     RATE, QUICK_RATE = 622, 155
     BUFFERS = (0.03, 0.1, 0.3, 1.0)  # of the bandwidth-delay product
     SECONDS, QUICK_SECONDS, WARMUP = 40, 20, 10
-    LEEWAY = 0.02
-    SLOWLY = (
-        "five Reno flows grow by five packets per round trip, in 40 s by a quarter of the largest"
-        " buffer: their queue is still that of slow start"
-    )
     assumptions = (
         "The whole setting is ours: 622 Mbit/s, drop-tail, buffers of 0.03 to 1 BDP, 5 flows, RTT"
         " 100 ms, packets of 1500 bytes, 40 s without the first 10.",
@@ -85,51 +81,33 @@ class Buffer(Study):
             "loss": outcome.loss,
         }
 
-    def claims(self, data: Data, quick: bool) -> list[Claim]:
-        found = []
-        parts = axis_values(data)
-        drawn = "a figure without values"
-        for kind in kinds_of(data):
-            used, queue = (
-                [fmean(values_of(data, f"{kind.key}-{part:g}", key)) for part in parts]
-                for key in ("throughput", "queue")
-            )
-            pairs = list(pairwise(used))
-            found += [
-                Claim(
-                    f"{kind.label}: a larger buffer does not reduce throughput",
-                    f"{drawn} (slide 42)",
-                    ", ".join(f"{100 * share:.0f} %" for share in used),
-                    f"never lower by more than {100 * self.LEEWAY:.0f} % of the link",
-                    all(b >= a - self.LEEWAY for a, b in pairs),
-                    basis="words",
-                ),
-                Claim(
-                    f"{kind.label}: a larger buffer has a longer queue",
-                    f"{drawn} (slide 43)",
-                    ", ".join(f"{value:.3f} BDP" for value in queue),
-                    "each longer than the previous one",
-                    all(b > a for a, b in pairwise(queue)),
-                    self.SLOWLY if kind is RENO else "",
-                    basis="words",
-                ),
-            ]
-        for part in parts:
-            losses = {
-                k.label: fmean(values_of(data, f"{k.key}-{part:g}", "loss")) for k in kinds_of(data)
-            }
-            most = AIMD.label if AIMD.label in losses else BIC.label
-            found.append(
-                Claim(
-                    f"{most} loses the most and Reno the least, buffer {part:g} BDP",
-                    f"{drawn} (slide 44); as the response functions predict",
-                    ", ".join(f"{label} {loss:.1e}" for label, loss in losses.items()),
-                    "in this order",
-                    losses[most] == max(losses.values())
-                    and losses[RENO.label] == min(losses.values()),
-                    basis="words",
+    def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
+        """Changes of throughput [% of the link] and queue [BDP] from one buffer to the next; how
+        much more is lost by the one than by the other.
+        """
+
+        def values(kind: Kind, part: float, key: str) -> list[float]:
+            return values_of(data, f"{kind.key}-{part:g}", key)
+
+        parts, kinds = axis_values(data), kinds_of(data)
+        found: dict[str, Measured] = {}
+        for kind in kinds:
+            for name, key, scale in (("throughput", "throughput", 100), ("queue", "queue", 1)):
+                found[f"{name}-{kind.key}"] = {
+                    f"{low:g} to {high:g} BDP": [
+                        scale * gap for gap in gaps(values(kind, high, key), values(kind, low, key))
+                    ]
+                    for low, high in pairwise(parts)
+                }
+        for part in parts if AIMD in kinds else ():
+            others = [kind for kind in kinds if kind not in (RENO, AIMD)]
+            pairs = [(AIMD, kind) for kind in others] + [(kind, RENO) for kind in others]
+            found[f"loss-{part:g}"] = {
+                f"{more.label} - {less.label}": gaps(
+                    values(more, part, "loss"), values(less, part, "loss")
                 )
-            )
+                for more, less in pairs
+            }
         return found
 
     def draw(self, figure: Any, data: Data) -> None:

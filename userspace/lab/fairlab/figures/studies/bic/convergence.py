@@ -19,8 +19,8 @@ from fairlab.figures.studies.bic.common import (
     values_of,
 )
 from fairlab.figures.studies.bic.rules import CUT, BicWindow
-from fairlab.figures.studies.spread import spread
-from fairlab.figures.study import Case, Claim, Data, Numbers, Study
+from fairlab.figures.study import Case, Data, Numbers, Study
+from fairlab.figures.verdict import Measured
 from fairlab.model import headers
 from fairlab.model.errors import CannotRunError
 from fairlab.results.analysis import jain
@@ -95,7 +95,6 @@ class Convergence(Study):
         "Share: a BIC flow that has the link to itself, and a second one that starts at 20 s.",
     )
     WINDOW_TOLERANCE = 0.02
-    FAIR = 0.9  # Jain's index
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
         seconds = self.QUICK_SHARE_SECONDS if quick else self.SHARE_SECONDS
@@ -185,53 +184,16 @@ class Convergence(Study):
             "episodes": [round(found[3], 4) for found in tries],
         }
 
-    def claims(self, data: Data, quick: bool) -> list[Claim]:
+    def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
         runs = data["search"]
-        off = [run["off"] for run in runs]
-        all_off = [value for run in runs for value in run["episodes"]]
-        kept = sum(value <= self.WINDOW_TOLERANCE for value in all_off)
-        highest = [max(run["window"]) / run["wmax"] for run in runs]
-        fair = values_of(data, "share", "jain")
-        smaller = [min(run["ends"]) / max(run["ends"]) for run in data["share"]]
-        return [
-            Claim(
-                "the window after a loss follows the expected steps until the next loss",
-                "additive increase, binary search, Smax 32, Smin 0.01 (slides 31 to 33)",
-                f"at most {100 * max(off):.1f} % from the expected steps",
-                f"{100 * self.WINDOW_TOLERANCE:.0f} % of the window, at every moment",
-                max(off) <= self.WINDOW_TOLERANCE,
-                basis="words",
-            ),
-            Claim(
-                "the same after all other losses",
-                "the same",
-                f"{kept} of {len(all_off)} episodes are within",
-                f"{100 * self.WINDOW_TOLERANCE:.0f} % of the window, in 9 of 10",
-                kept >= 0.9 * len(all_off),
-                "while the queue fills or empties, TCP's smoothed RTT, by which rounds are counted,"
-                " lags behind the true RTT",
-                basis="words",
-            ),
-            Claim(
-                "BIC finds a new maximum when capacity becomes free",
-                "max probing (the paper)",
-                f"to {min(highest):.2f} times the last maximum",
-                "1.3 times or more: 60 of 155 Mbit/s became free",
-                min(highest) >= 1.3,
-                basis="words",
-            ),
-            Claim(
-                "two flows converge to equal shares",
-                "large windows give way to small ones (fast convergence)",
-                f"Jain's index {spread(fair)} in the last {self.JOINS} s, the smaller has"
-                f" {spread(smaller)} of the larger",
-                f"{self.FAIR:g} or more",
-                fmean(fair) >= self.FAIR,
-                "flows converge since an eighth of the larger window is more, which needs losses of"
-                " both at once; with drop-tail they are not always synchronised",
-                basis="words",
-            ),
-        ]
+        return {
+            "steps": [100 * run["off"] for run in runs],
+            "episodes": [
+                100 * fmean(off <= self.WINDOW_TOLERANCE for off in run["episodes"]) for run in runs
+            ],
+            "probing": [max(run["window"]) / run["wmax"] for run in runs],
+            "shares": values_of(data, "share", "jain"),
+        }
 
     def draw(self, figure: Any, data: Data) -> None:
         figure.set_size_inches(WIDTH, 8.0)

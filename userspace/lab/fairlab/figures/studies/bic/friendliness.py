@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 from fairlab.figures.studies.bic.common import (
     AIMD,
-    FAST,
     HSTCP,
     KINDS,
     MEGA,
@@ -24,8 +23,9 @@ from fairlab.figures.studies.bic.common import (
     values_of,
     web_traffic,
 )
-from fairlab.figures.studies.spread import spread
-from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
+from fairlab.figures.studies.spread import ratios, spread
+from fairlab.figures.study import Case, Data, Numbers, Study, Table
+from fairlab.figures.verdict import Measured
 from fairlab.results.experiment import Experiment
 from fairlab.results.outcome import Outcome
 from fairlab.results.plots import GREY
@@ -57,15 +57,6 @@ class Friendliness(Study):
         f" by half of that of four Reno flows. The slides give no number; our thresholds:"
         f" {FRIENDLY:g} or more is friendly, less than {UNFRIENDLY:g} is not.",
     )
-    REASONS: ClassVar[dict[str, str]] = {
-        "bic": "windows are 10 to 80 packets, and losses are random: at the same p, BIC's rules"
-        " give 2 to 4 times Reno's window (simulated, p = 0.013 to 0.001), since after a loss far"
-        " from Wmax it soon probes by up to 32 packets per round trip. The published formula, for"
-        " losses at Wmax, is between half of Reno's and twice",
-        "stcp": "its windows are below 100 packets, where mainline's scalable grows by one packet"
-        " per round trip as Reno does, the published rule by 0.01 of the window; both reduce it"
-        " by only an eighth",
-    }
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
         rates = {self.PUBLISHED_RATE: self.QUICK_SECONDS} if quick else self.RATES
@@ -106,49 +97,21 @@ class Friendliness(Study):
         fair = fmean((run["tcp"] + run["fast"]) / 2 for run in data[f"{RENO.key}-{mega:g}"])
         return float(fmean(values_of(data, f"{kind.key}-{mega:g}", "tcp")) / fair)
 
-    def claims(self, data: Data, quick: bool) -> list[Claim]:
+    def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
+        """How much of its share Reno keeps [%]."""
         rate = self.PUBLISHED_RATE
-        words = {
-            "aimd": "not TCP-friendly (slide 15)",
-            "hstcp": "TCP-friendly (slide 18)",
-            "stcp": "TCP-friendly (slide 18)",
-            "bic": "a design goal (slide 26), by its Smin (slide 36); no values in the text",
+        fair = [(run["tcp"] + run["fast"]) / 200 for run in data[f"{RENO.key}-{rate}"]]
+        kept = {
+            kind: ratios(values_of(data, f"{kind.key}-{rate}", "tcp"), fair)
+            for kind in kinds_of(data)
+            if kind is not RENO
         }
-        found = []
-        seen = {k.key: self.friendliness(data, k, rate) for k in kinds_of(data) if k is not RENO}
-        for kind in FAST:
-            if kind.key not in seen:
-                continue
-            here = seen[kind.key]
-            bad = kind is AIMD
-            found.append(
-                Claim(
-                    f"{kind.label} at {rate_label(rate)}",
-                    words[kind.key],
-                    f"Reno keeps {100 * here:.0f} % of its share",
-                    f"below {100 * self.UNFRIENDLY:.0f} %"
-                    if bad
-                    else f"{100 * self.FRIENDLY:.0f} % or more",
-                    here < self.UNFRIENDLY if bad else here >= self.FRIENDLY,
-                    self.REASONS.get(kind.key, ""),
-                    basis="words",
-                )
-            )
-        rest = [value for key, value in seen.items() if key != "aimd"]
-        found.append(
-            Claim(
-                f"AIMD(32, ⅛) is the least friendly at {rate_label(rate)}",
-                "13 times TCP's throughput at any loss (slide 14)",
-                ", ".join(
-                    f"{kind.label} {100 * seen[kind.key]:.0f} %"
-                    for kind in FAST
-                    if kind.key in seen
-                ),
-                "less than half of the next",
-                seen["aimd"] < min(rest) / 2,
-                basis="words",
-            )
-        )
+        found: dict[str, Measured] = {kind.key: values for kind, values in kept.items()}
+        found["least"] = {
+            f"AIMD / {kind.label}": ratios(kept[AIMD], values)
+            for kind, values in kept.items()
+            if kind is not AIMD
+        }
         return found
 
     def draw(self, figure: Any, data: Data) -> None:

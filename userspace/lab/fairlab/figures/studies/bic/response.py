@@ -2,13 +2,11 @@
 """Response functions: mean window by loss probability."""
 
 import math
-from collections.abc import Sequence
-from statistics import fmean
 from typing import Any, ClassVar
 
 from fairlab.figures.studies.bic.common import (
+    AIMD,
     BIC,
-    HSTCP,
     KINDS,
     MEGA,
     MTU,
@@ -26,8 +24,9 @@ from fairlab.figures.studies.bic.common import (
     values_of,
 )
 from fairlab.figures.studies.bic.rules import RESPONSES, simulated
-from fairlab.figures.studies.spread import spread
-from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
+from fairlab.figures.studies.spread import ratios, spread
+from fairlab.figures.study import Case, Data, Numbers, Study, Table
+from fairlab.figures.verdict import Measured
 from fairlab.results.experiment import Experiment
 from fairlab.results.outcome import Outcome
 
@@ -48,7 +47,6 @@ class Response(Study):
     QUICK_LOSSES: ClassVar[dict[float, int]] = {1e-3: 300}
     RATE = 5000
     WARMUP_SECONDS, WARMUP_SHARE = 10, 0.1
-    SIMULATION, FORMULA = 0.15, 0.25
     assumptions = (
         "One flow, RTT 100 ms, 5 Gbit/s, so that the link hardly ever limits it; packets of 1500"
         " bytes.",
@@ -62,16 +60,6 @@ class Response(Study):
         "BIC's formula is for windows above 512 packets, 2 Smax/β: p below 1.5e-4.",
     )
     REGIME: ClassVar[dict[str, float]] = {"bic": 1.5e-4}
-    CHANCE = "chance: a mean over 60 losses has a standard deviation of 6 to 10 %"
-    STEPS = (
-        "mainline's table rounds up: from 39 packets on the window grows by two per round trip, as"
-        " RFC 3649 does at 118. A simulation with that table gives 55 packets at p = 0.001 and 291"
-        " at 0.0001"
-    )
-    FAR = (
-        "losses are random: many occur when the window is far from Wmax, and then BIC grows faster"
-        " than with the periodic losses of the formula; so do its simulated rules"
-    )
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
         losses = self.QUICK_LOSSES if quick else self.LOSSES
@@ -107,99 +95,31 @@ class Response(Study):
             "dropped": outcome.columns["drops"][-1],
         }
 
-    def published_claims(self, data: Data) -> list[Claim]:
-        """Published numbers: by the formula, and measured."""
+    def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
         packet, rtt = 1250, 0.1
         window = 10e9 * rtt / (8 * packet)
         p = 1.5 / window**2
-        bits = p / (8 * packet)
-        by_formula = RESPONSES["aimd"](p) / RESPONSES["reno"](p)
-        found = [
-            Claim(
-                "Reno's packet loss and bit error rate at 10 Gbit/s, by the formula",
-                "10^-10 and 10^-14, with 1250 bytes and 100 ms (slide 10)",
-                f"{p:.2g} and {bits:.2g}, at {window:,.0f} packets",
-                "a factor of 2: published as powers of ten",
-                all(0.5 <= ours / rounded <= 2 for ours, rounded in ((p, 1e-10), (bits, 1e-14))),
-                basis="number",
-            ),
-            Claim(
-                "AIMD(32, ⅛) over Reno, by the formula",
-                "about 13 times, always (slide 14)",
-                f"{by_formula:.2f} times, at any p",
-                "13 if rounded",
-                round(by_formula) == 13,
-                basis="number",
-            ),
-        ]
-        ratios = {
-            p: fmean(aimd) / fmean(reno)
-            for p in sorted(axis_values(data), reverse=True)
-            if (aimd := values_of(data, f"aimd-{p:g}", "packets"))
-            and (reno := values_of(data, f"reno-{p:g}", "packets"))
+        found: dict[str, Measured] = {
+            "reno-loss": [p],
+            "reno-bits": [p / (8 * packet)],
+            "aimd-formula": [RESPONSES["aimd"](p) / RESPONSES["reno"](p)],
         }
-        if ratios:
-            found.append(
-                Claim(
-                    "AIMD(32, ⅛) over Reno, measured",
-                    "about 13 times, always (slide 14)",
-                    ", ".join(f"{ratio:.1f} at p = {p:g}" for p, ratio in ratios.items()),
-                    "13 ± 1.3 at each p: chance is 6 % of each mean",
-                    all(abs(ratio - 13) <= 1.3 for ratio in ratios.values()),
-                    self.CHANCE,
-                    basis="number",
-                )
-            )
-        return found
-
-    def claims(self, data: Data, quick: bool) -> list[Claim]:
-        found = self.published_claims(data)
-        for p in sorted(axis_values(data), reverse=True):
-            for kind in kinds_of(data):
-                values = values_of(data, f"{kind.key}-{p:g}", "packets")
-                if not values:
-                    continue
-                here = fmean(values)
+        losses = sorted(axis_values(data), reverse=True)
+        seen = {
+            (kind, p): values_of(data, f"{kind.key}-{p:g}", "packets")
+            for p in losses
+            for kind in kinds_of(data)
+        }
+        if AIMD in kinds_of(data):
+            found["aimd-measured"] = {
+                f"p = {p:g}": ratios(seen[AIMD, p], seen[RENO, p]) for p in losses
+            }
+        for (kind, p), values in seen.items():
+            found[f"rules-{kind.key}-{p:g}"] = [one / simulated(kind.key, p) for one in values]
+            if p <= self.REGIME.get(kind.key, 1):
                 formula = RESPONSES[kind.key](p)
-                why = (
-                    "chance: a mean over 60 losses has a standard deviation of 6 to 10 %"
-                    if p <= 1e-5
-                    else ""
-                )
-                if kind is HSTCP and not why:
-                    why = self.STEPS
-                found.append(self.rules(kind.label, kind.key, p, values, why))
-                if p > self.REGIME.get(kind.key, 1):
-                    continue
-                if kind is BIC:
-                    why = self.FAR
-                found.append(
-                    Claim(
-                        f"{kind.label}, p = {p:g}: formula",
-                        f"{formula:.0f} packets per round trip",
-                        spread(values, 0),
-                        f"{100 * self.FORMULA:.0f} %",
-                        abs(here / formula - 1) <= self.FORMULA,
-                        why,
-                        basis="ours",
-                    )
-                )
+                found[f"formula-{kind.key}-{p:g}"] = [one / formula for one in values]
         return found
-
-    def rules(
-        self, label: str, key: str, p: float, values: Sequence[float], reason: str = ""
-    ) -> Claim:
-        """The measured window against the simulated published rules."""
-        packets = simulated(key, p)
-        return Claim(
-            f"{label}, p = {p:g}: simulated rules",
-            f"the published rules, simulated: {packets:.0f} packets per round trip",
-            spread(values, 0),
-            f"{100 * self.SIMULATION:.0f} %",
-            abs(fmean(values) / packets - 1) <= self.SIMULATION,
-            reason,
-            basis="ours",
-        )
 
     def draw(self, figure: Any, data: Data) -> None:
         figure.set_size_inches(WIDTH, 5.0)

@@ -2,9 +2,11 @@
 """Throughput ratio of two flows with different round-trip times."""
 
 import math
+from itertools import pairwise
 from statistics import fmean, geometric_mean
 from typing import Any, ClassVar
 
+from fairlab.figures import registry
 from fairlab.figures.studies.bic.common import (
     BIC,
     FAST,
@@ -18,14 +20,19 @@ from fairlab.figures.studies.bic.common import (
     bdp,
     kinds_of,
     long_flows,
-    rate_label,
     values_of,
     web_traffic,
 )
-from fairlab.figures.studies.spread import spread
-from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
+from fairlab.figures.studies.spread import ratios, spread
+from fairlab.figures.study import Case, Data, Numbers, Study, Table
+from fairlab.figures.verdict import Measured
 from fairlab.results.experiment import Experiment
 from fairlab.results.outcome import Outcome
+
+
+def published(kind: Kind, ratio: int) -> float:
+    """The published ratio of throughputs, of RTTs 1 : RATIO."""
+    return registry.of("bic-rtt-fairness")[f"{kind.key}-{ratio}"].value or 0.0
 
 
 class RttFairness(Study):
@@ -57,26 +64,8 @@ class RttFairness(Study):
         "The ratio is the first flow's throughput divided by the second's; its mean over seeds is"
         " geometric.",
     )
-    PUBLISHED: ClassVar[dict[str, dict[int, int]]] = {
-        "bic": {1: 1, 3: 12, 6: 38},
-        "aimd": {1: 1, 3: 6, 6: 22},
-        "hstcp": {1: 1, 3: 29, 6: 107},
-        "stcp": {1: 1, 3: 127, 6: 389},
-    }
     # d of the response c / (RTT p^d): synchronised losses give ratio^(1 / (1 - d)).
     EXPONENT: ClassVar[dict[str, float]] = {"bic": 0.5, "aimd": 0.5, "hstcp": 0.82, "stcp": 1.0}
-    FACTOR = 2.0
-    REASONS: ClassVar[dict[str, str]] = {
-        "hstcp": "mainline's table of RFC 3649 is coarser than ns-2's growth function, and the"
-        " ratio depends on the duration of the run, since the second flow's rate keeps falling",
-        "stcp": "in theory the ratio has no limit: the second flow's window keeps falling, so the"
-        " ratio depends on the duration of the run, which is not published",
-        "bic": "longer runs are fairer: for 1 : 6 a run gave 38 from 10 s to 40 s and 19 from 40 s"
-        " to 80 s, since the second flow first has to recover from its slow start. And a full"
-        " buffer adds 40 ms to both RTTs: it turns 1 : 6 into 1 : 3.5",
-        "aimd": "with 32 packets more per round trip, many packets are lost at a full buffer, and"
-        " not always from both flows",
-    }
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
         mega = self.QUICK_RATE if quick else self.RATE
@@ -120,44 +109,20 @@ class RttFairness(Study):
         left = 1 - self.EXPONENT[kind.key]
         return float(ratio ** (1 / left)) if left else (math.inf if ratio > 1 else 1.0)
 
-    def claims(self, data: Data, quick: bool) -> list[Claim]:
-        found = []
-        ours = {name: geometric_mean(values_of(data, name, "ratio")) for name in data}
-        where = f" at {rate_label(self.QUICK_RATE)}" if quick else ""
-        for ratio in map(int, axis_values(data)):
-            kinds = [kind for kind in FAST if f"{kind.key}-{ratio}" in data]
-            for kind in kinds if not quick else ():
-                published, here = self.PUBLISHED[kind.key][ratio], ours[f"{kind.key}-{ratio}"]
-                found.append(
-                    Claim(
-                        f"{kind.label}, RTTs 1 : {ratio}",
-                        f"{published}",
-                        spread(
-                            values_of(data, f"{kind.key}-{ratio}", "ratio"), 1, mean=geometric_mean
-                        ),
-                        f"a factor of {self.FACTOR:g}",
-                        1 / self.FACTOR <= here / published <= self.FACTOR,
-                        self.REASONS[kind.key]
-                        if ratio > 1
-                        else "two of its flows hardly converge in so short a time",
-                        basis="number",
-                    )
-                )
+    def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
+        """Ratios of throughputs; between equal RTTs, the larger by the smaller."""
+        found: dict[str, Measured] = {}
+        for ratio in map(int, axis_values(data)) if not quick else ():
+            seen = {kind: values_of(data, f"{kind.key}-{ratio}", "ratio") for kind in FAST}
             if ratio == 1:
-                continue
-            rows = sorted(kinds, key=lambda kind: self.PUBLISHED[kind.key][ratio])
-            seen = [ours[f"{kind.key}-{ratio}"] for kind in rows]
-            found.append(
-                Claim(
-                    f"order of the ratios{where}, RTTs 1 : {ratio}",
-                    " < ".join(kind.label for kind in rows),
-                    ", ".join(f"{kind.label} {x:.1f}" for kind, x in zip(rows, seen, strict=True)),
-                    "in this order",
-                    seen == sorted(seen),
-                    "mainline's HSTCP: its second flow's rate still falls when the run ends",
-                    basis="number",
-                )
-            )
+                seen = {kind: [max(x, 1 / x) for x in values] for kind, values in seen.items()}
+            found |= {f"{kind.key}-{ratio}": values for kind, values in seen.items()}
+            if ratio > 1:
+                rows = sorted(FAST, key=lambda kind, at=ratio: published(kind, at))  # type: ignore[misc]
+                found[f"order-{ratio}"] = {
+                    f"{high.label} / {low.label}": ratios(seen[high], seen[low])
+                    for low, high in pairwise(rows)
+                }
         return found
 
     def draw(self, figure: Any, data: Data) -> None:
@@ -174,9 +139,9 @@ class RttFairness(Study):
                 mean = geometric_mean(values)
                 axis.bar(place, mean, 0.86 * width, color=kind.colour, alpha=0.75)
                 axis.plot([place, place], [min(values), max(values)], color="black", linewidth=1.2)
-                published = self.PUBLISHED[kind.key][ratio]
-                axis.plot(place, published, marker="_", color="black", ms=16, mew=2.2)
-                over = max(mean, published, *values)
+                there = published(kind, ratio)
+                axis.plot(place, there, marker="_", color="black", ms=16, mew=2.2)
+                over = max(mean, there, *values)
                 axis.annotate(
                     f"{mean:.3g}", (place, over), (0, 5), textcoords="offset points",
                     ha="center", fontsize=9, color=kind.colour, fontweight="bold",
@@ -209,7 +174,7 @@ class RttFairness(Study):
                     (
                         f"1 : {ratio}",
                         kind.label,
-                        f"{self.PUBLISHED[kind.key][ratio]}",
+                        f"{published(kind, ratio):g}",
                         spread([run["ratio"] for run in runs], 1, mean=geometric_mean),
                         "∞" if math.isinf(theory) else f"{theory:.3g}",
                         f"{fmean(run['near'] for run in runs) / 1e6:.0f}",

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """Utilisation of fast links by five flows."""
 
-from statistics import fmean
 from typing import Any, ClassVar
 
 from fairlab.figures.studies.bic.common import (
     BIC,
-    HSTCP,
     KINDS,
     MEGA,
     MTU,
@@ -23,8 +21,9 @@ from fairlab.figures.studies.bic.common import (
     rate_label,
     values_of,
 )
-from fairlab.figures.studies.spread import spread
-from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
+from fairlab.figures.studies.spread import gaps, percent, spread
+from fairlab.figures.study import Case, Data, Numbers, Study, Table
+from fairlab.figures.verdict import Measured
 from fairlab.results.experiment import Experiment
 from fairlab.results.outcome import Outcome
 
@@ -59,7 +58,6 @@ class Utilisation(Study):
         "No other traffic.",
     )
     FAST_RATE = 2500  # Mbit/s; from here on the slides call links too fast for Reno
-    FULL = 0.9
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
         rates = {155: (20, 1)} if quick else self.RATES
@@ -88,58 +86,24 @@ class Utilisation(Study):
             "rates": [round(rate) for rate in outcome.goodputs("a")],
         }
 
-    def claims(self, data: Data, quick: bool) -> list[Claim]:
-        def used(kind: Kind, mega: float) -> float:
-            return fmean(values_of(data, f"{kind.key}-{mega:g}", "utilisation"))
+    def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
+        """Shares of the link [%]."""
+
+        def used(kind: Kind, mega: float) -> list[float]:
+            return percent(values_of(data, f"{kind.key}-{mega:g}", "utilisation"))
 
         rates = axis_values(data)
-        found = []
+        found: dict[str, Measured] = {}
         for mega in rates:
-            reno = used(RENO, mega)
-            others = {k.label: used(k, mega) for k in kinds_of(data) if k is not RENO}
-            fast = mega >= self.FAST_RATE
-            if fast:
-                found.append(
-                    Claim(
-                        f"Reno does not fill {rate_label(mega)}",
-                        "cannot fully utilize the huge capacity (slide 6)",
-                        f"{100 * reno:.0f} %",
-                        f"below {100 * self.FULL:.0f} %, and below all others",
-                        reno < self.FULL and reno < min(others.values()),
-                        "Linux's loss recovery: SACK and PRR repair the many losses of slow start"
-                        " without idle time, and without collapsing the window",
-                        basis="words",
-                    )
-                )
-            for label, share in others.items():
-                found.append(
-                    Claim(
-                        f"{label} fills {rate_label(mega)}",
-                        "scalable: the curve stays up (slide 39, no values in the text)",
-                        f"{100 * share:.0f} %, Reno {100 * reno:.0f} %",
-                        f"{100 * self.FULL:.0f} % or more",
-                        share >= self.FULL,
-                        "with a buffer of 0.1 BDP, a protocol that reduces its window by more"
-                        " than a tenth drops below the link's rate, and HSTCP reduces it by up to"
-                        " half"
-                        if label == HSTCP.label
-                        else "",
-                        basis="words",
-                    )
-                )
+            reno, others = used(RENO, mega), [kind for kind in kinds_of(data) if kind is not RENO]
+            found |= {f"{kind.key}-{mega:g}": used(kind, mega) for kind in others}
+            if mega >= self.FAST_RATE:
+                found[f"reno-{mega:g}"] = reno
+                found[f"least-{mega:g}"] = {
+                    f"{kind.label} - Reno": gaps(used(kind, mega), reno) for kind in others
+                }
         if len(rates) > 1:
-            first, last = (used(RENO, mega) for mega in (rates[0], rates[-1]))
-            found.append(
-                Claim(
-                    f"Reno's utilisation falls with the rate of the link"
-                    f" ({rate_label(rates[0])} to {rate_label(rates[-1])})",
-                    "the curve falls (slide 6, no values in the text)",
-                    f"{100 * first:.0f} % to {100 * last:.0f} %",
-                    "a decrease by 10 % of the link or more",
-                    first - last >= 0.1,
-                    basis="words",
-                )
-            )
+            found["falls"] = gaps(used(RENO, rates[0]), used(RENO, rates[-1]))
         return found
 
     def draw(self, figure: Any, data: Data) -> None:

@@ -3,6 +3,7 @@
 
 import math
 import statistics
+from itertools import pairwise
 from typing import Any
 
 from fairlab.figures.studies.gaimd.common import (
@@ -13,7 +14,6 @@ from fairlab.figures.studies.gaimd.common import (
     SOURCE,
     STACK,
     TCP,
-    WHOLE_PACKETS,
     accounts_of,
     check_use,
     pair,
@@ -27,8 +27,9 @@ from fairlab.figures.studies.gaimd.model import (
     exponents,
     monotone,
 )
-from fairlab.figures.studies.spread import spread
-from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
+from fairlab.figures.studies.spread import ratios, spread
+from fairlab.figures.study import Case, Data, Numbers, Study, Table
+from fairlab.figures.verdict import Measured
 from fairlab.results.outcome import Outcome
 
 THRESHOLDS = (0.1, 0.2, 0.3)
@@ -95,101 +96,37 @@ class Curves(Study):
             "p": round(p.indications / p.segments, 5),
         }
 
-    def ratios(self, data: Data, n: int, way: str | None = None) -> dict[tuple[float, str], float]:
-        """GAIMD's rate divided by Reno's, by β and kind of α."""
-        found = {}
-        for name, runs in data.items():
-            beta, which, number = name.split("-")
-            if int(number) == n and way in (None, which):
-                found[int(beta[1:]) / 1000, which] = statistics.fmean(run["ratio"] for run in runs)
+    def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
+        td, to = alpha_td(0.875), alpha_to(0.875)
+        least = [alpha_least(0.875, threshold) for threshold in THRESHOLDS]
+        # p falls as well, which the slides take for granted.
+        expected = {"p": -1, "rtt": -1, "t0": -1, "alpha": 1, "beta": 1, "b": -1}
+        wrong = [name for name, sign in monotone().items() if sign != expected[name]]
+        exponent_td, exponent_to = exponents(1e-6)
+        steps = pairwise((td, *least, to))
+        found: dict[str, Measured] = {
+            "alpha-td": [td],
+            "alpha-to": [to],
+            "best": {f"step {n}": [above - below] for n, (below, above) in enumerate(steps, 1)},
+            "only": [max((math.dist(pair, (1, 0.5)) for pair in equal_everywhere()), default=1)],
+            "directions": [len(wrong)],
+            "exponent-td": [exponent_td],
+            "exponent-to": [exponent_to],
+            "to-over-td": ratios(*(self.ratio(data, 0.875, way, FEW) for way in (TO, TD))),
+        }
+        if quick:
+            return found
+        for n in (FEW, MANY):
+            found[f"equal-{n}"] = {
+                f"β = {beta:g}": self.ratio(data, beta, LEAST if beta != 0.5 else TD, n)
+                for beta in CURVE_BETAS
+            }
         return found
 
-    def model_claims(self) -> list[Claim]:
-        """What follows from the published formula alone."""
-        pairs, signs, (td, to) = equal_everywhere(), monotone(), exponents(1e-6)
-        words = ", ".join(f"α = {alpha:.3f} and β = {beta:.3f}" for alpha, beta in pairs)
-        expected = {"p": -1, "rtt": -1, "t0": -1, "alpha": 1, "beta": 1, "b": -1}
-        kinds = {1: "rises", -1: "falls", 0: "rises and falls"}
-        return [
-            Claim(
-                "Reno's rate for all p, by the formula",
-                "only α = 1 and β = 1/2 (slide 17)",
-                f"{words} alone" if len(pairs) == 1 else words,
-                "no other, to 0.001",
-                len(pairs) == 1 and math.dist(pairs[0], (1, 0.5)) < 0.001,
-                basis="number",
-            ),
-            Claim(
-                "the rate's direction in each parameter, by the formula",
-                "falls with RTT, T0 and b, rises with α and β (slide 6)",
-                ", ".join(f"{kinds[sign]} with {name}" for name, sign in signs.items()),
-                "at 2,016 points, p from 0.0001 to 0.3",
-                signs == expected,
-                basis="words",
-            ),
-            Claim(
-                "exponents of p in TD and TO for small p, by the formula",
-                "0.5 and 1.5 (slide 7)",
-                f"{td:.3f} and {to:.3f} at p = 1e-6",
-                "0.001",
-                math.isclose(td, 0.5, abs_tol=0.001) and math.isclose(to, 1.5, abs_tol=0.001),
-                basis="number",
-            ),
-        ]
-
-    def claims(self, data: Data, quick: bool) -> list[Claim]:
-        ours = alpha_td(0.875), alpha_to(0.875)
-        least = [alpha_least(0.875, threshold) for threshold in THRESHOLDS]
-        claims = [
-            Claim(
-                "α of the two friendly curves at β = 0.875",
-                "0.2 and 0.3125 (slide 22)",
-                f"{ours[0]:.4f} and {ours[1]:.4f}",
-                "equal",
-                math.isclose(ours[0], 0.2) and math.isclose(ours[1], 0.3125),
-                basis="number",
-            ),
-            Claim(
-                "the best α rises with the threshold, β = 0.875",
-                "rises from 0.1 to 0.3 (slide 21)",
-                ", ".join(f"{alpha:.3f}" for alpha in least),
-                "in this order, between the friendly curves",
-                ours[0] < least[0] < least[1] < least[2] < ours[1],
-                "the weighting of errors is not published",
-                basis="words",
-            ),
-            *self.model_claims(),
-        ]
-        low, high = self.ratios(data, FEW), self.ratios(data, MANY)
-        td, to = low[0.875, TD], low[0.875, TO]
-        claims.append(
-            Claim(
-                "at low loss TO-friendly gets more than TD-friendly, β = 0.875",
-                f"by the formula {math.sqrt(0.3125 / 0.2):.2f} times as much (slides 18, 19)",
-                f"GAIMD / Reno: {to:.2f} and {td:.2f}: {to / td:.2f} times",
-                "1.1 to 1.4 times",
-                1.1 <= to / td <= 1.4,
-                "GAIMD's own share changes the loss of all",
-                basis="ours",
-            )
-        )
-        if quick:
-            return claims
-        for n, found, word in ((FEW, low, "low"), (MANY, high, "high")):
-            only = {way: [v for (_, w), v in found.items() if w == way] for way in WAYS}
-            best = [found[beta, LEAST if beta != 0.5 else TD] for beta in CURVE_BETAS]
-            claims.append(
-                Claim(
-                    f"with the least-error α GAIMD and Reno share equally, {word} loss ({n} + {n})",
-                    "TCP-friendly (slides 17 to 22); not measured there for other β",
-                    f"GAIMD / Reno: {spread(best)}; TD {spread(only[TD])}, TO {spread(only[TO])}",
-                    "0.75 to 1.33 for each β",
-                    all(0.75 <= value <= 4 / 3 for value in best),
-                    WHOLE_PACKETS,
-                    basis="ours",
-                )
-            )
-        return claims
+    @staticmethod
+    def ratio(data: Data, beta: float, way: str, n: int) -> list[float]:
+        """GAIMD's rate divided by Reno's."""
+        return [run["ratio"] for run in data[f"b{1000 * beta:.0f}-{way}-{n}"]]
 
     def table(self, data: Data) -> Table:
         rows = []

@@ -20,7 +20,8 @@ from fairlab.figures.studies.gaimd.common import (
 )
 from fairlab.figures.studies.gaimd.model import CHOSEN, steadiness
 from fairlab.figures.studies.spread import spread
-from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
+from fairlab.figures.study import Case, Data, Numbers, Study, Table
+from fairlab.figures.verdict import Measured
 from fairlab.results.outcome import Outcome
 
 SAMPLE = 0.15
@@ -80,26 +81,10 @@ class Fluctuation(Study):
             }
         return found
 
-    def claims(self, data: Data, quick: bool) -> list[Claim]:
-        runs = data["red"]
-        cov = {
-            kind: statistics.fmean(v for run in runs for v in run[kind]["cov"]) for kind in LOOKS
-        }
-        each = [
-            statistics.fmean(run[GAIMD]["cov"]) / statistics.fmean(run[TCP]["cov"]) for run in runs
-        ]
-        theory = steadiness(CHOSEN[1]) / steadiness(0.5)
-        return [
-            Claim(
-                "GAIMD's rate varies about half as much as Reno's",
-                f"CoV about half (slide 30); {theory:.2f} for Poisson losses",
-                f"{cov[GAIMD]:.2f} and {cov[TCP]:.2f}: {spread(each)}",
-                "0.35 to 0.65",
-                0.35 <= cov[GAIMD] / cov[TCP] <= 0.65,
-                "part of the variation is the timing of packets, which is the same for both",
-                basis="number",
-            )
-        ]
+    def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
+        """GAIMD's mean coefficient of variation, divided by Reno's."""
+        cov = [{kind: statistics.fmean(run[kind]["cov"]) for kind in LOOKS} for run in data["red"]]
+        return {"cov": [one[GAIMD] / one[TCP] for one in cov]}
 
     def table(self, data: Data) -> Table:
         rows = []

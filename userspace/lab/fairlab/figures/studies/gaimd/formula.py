@@ -19,7 +19,6 @@ from fairlab.figures.studies.gaimd.common import (
     SOURCE,
     TAIL,
     TCP,
-    WHOLE_PACKETS,
     accounts_of,
     check_use,
     pair,
@@ -27,8 +26,9 @@ from fairlab.figures.studies.gaimd.common import (
     variation,
 )
 from fairlab.figures.studies.gaimd.model import alpha_to
-from fairlab.figures.studies.spread import mean_of, spread
-from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
+from fairlab.figures.studies.spread import by_seed, factor_apart, mean_of, spread
+from fairlab.figures.study import Case, Data, Numbers, Study, Table
+from fairlab.figures.verdict import Measured
 from fairlab.results.experiment import Experiment
 from fairlab.results.outcome import Outcome
 
@@ -134,124 +134,61 @@ class Formula(Study):
             }
         return found
 
-    # --- claims ---------------------------------------------------------------------------------
+    def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
+        old = {name: runs for name, runs in data.items() if not self.load(name).modern}
+        return by_seed(old, self.measure_quick if quick else self.measure_seed)
 
-    def points(
-        self, data: Data, kind: str, key: str = "ratio", modern: bool = False
-    ) -> list[tuple[Load, float, float]]:
-        """Load, loss, and what KEY says of KIND, for each run."""
-        return [
-            (load, run["loss"], run[kind][key])
-            for name, runs in data.items()
-            if (load := self.load(name)).modern == modern
-            for run in runs
-        ]
+    def points(self, seed: dict[str, Numbers], kind: str) -> list[tuple[Load, float, float]]:
+        """Load, loss, and the predicted rate of KIND divided by what was sent, for each case."""
+        return [(self.load(n), run["loss"], run[kind]["ratio"]) for n, run in seed.items()]
 
-    def claims(self, data: Data, quick: bool) -> list[Claim]:
-        both = {kind: self.points(data, kind) for kind in (TCP, GAIMD)}
-        every = both[TCP] + both[GAIMD]
-        meek = [p for p in both[GAIMD] if p[0].alpha <= alpha_to(p[0].beta)]
-        good = [ratio for _, loss, ratio in both[TCP] + meek if loss <= 0.2]
-        apart = [
-            gaimd[2] / tcp[2]
-            for tcp, gaimd in zip(both[TCP], both[GAIMD], strict=True)
-            if tcp[2] and gaimd[2]
-        ]
-        claims = [
-            Claim(
-                "the formula is accurate up to 20 % loss, for α up to TO-friendly",
-                "good to about 20 %, but for aggressive α and β (slides 12, 16)",
-                f"predicted / sent: {spread(good)}",
-                "mean within 25 % of 1, each within 50 %",
-                abs(mean_of(good) - 1) <= 0.25 and all(0.5 <= r <= 1.5 for r in good),
-                "without SACK, recovery repairs one loss per round trip, and little is sent"
-                f" meanwhile: in the model recovery takes no time; and {WHOLE_PACKETS}",
-                basis="words",
-            ),
-            Claim(
-                "the formula's error is the same for Reno and GAIMD",
-                "over-estimates are similar, in most experiments (slide 16)",
-                f"GAIMD's ratio / Reno's: {spread(apart)}",
-                "mean within 15 % of 1",
-                abs(mean_of(apart) - 1) <= 0.15,
-                "the error depends on α and β",
-                basis="words",
-            ),
-        ]
-        if quick:
-            return claims
-        return [*claims, *self.more_claims(data, every)]
+    def measure_quick(self, seed: dict[str, Numbers]) -> dict[str, float | dict[str, float]]:
+        tcp, mine = self.points(seed, TCP), self.points(seed, GAIMD)
+        meek = [point for point in mine if point[0].alpha <= alpha_to(point[0].beta)]
+        good = [ratio for _, loss, ratio in tcp + meek if loss <= 0.2]
+        apart = [g[2] / t[2] for t, g in zip(tcp, mine, strict=True) if t[2] and g[2]]
+        return {
+            "accurate": mean_of(good),
+            "accurate-each": {"least": min(good), "most": max(good)},
+            "same": factor_apart(apart),
+        }
 
-    def more_claims(self, data: Data, every: list[tuple[Load, float, float]]) -> list[Claim]:
-        beyond = [ratio for _, loss, ratio in every if loss > 0.2]
-        below = [ratio for _, loss, ratio in every if loss <= 0.2]
-        tail = self.points(data, GAIMD)
-        meek = [r for load, _, r in tail if load.beta == 0.875 and load.alpha == ALPHAS[0]]
+    def measure_seed(self, seed: dict[str, Numbers]) -> dict[str, float | dict[str, float]]:
+        mine = self.points(seed, GAIMD)
+        every = self.points(seed, TCP) + mine
+        beyond = mean_of([ratio for _, loss, ratio in every if loss > 0.2])
+        below = mean_of([ratio for _, loss, ratio in every if loss <= 0.2])
         bold = [
-            r
-            for load, _, r in tail
+            ratio
+            for load, _, ratio in mine
             if (load.alpha, load.beta) == AGGRESSIVE and load.sources in SOURCES
         ]
-        by_queue = {
-            queue: [
+        meek = [r for load, _, r in mine if (load.alpha, load.beta) == (ALPHAS[0], AGGRESSIVE[1])]
+        tail, red = (
+            [
                 ratio
                 for load, _, ratio in every
-                if load.queue == queue and load.beta == 0.75 and load.sources in SOURCES
+                if load.queue == queue and load.beta == EXAMPLE[1] and load.sources in SOURCES
             ]
-            for queue in QUEUES
-        }
-        patterns = mean_of(by_queue[RED]) / mean_of(by_queue[TAIL])
-        spreads = self.spreads(data)
-        low = [s for loss, s in spreads if loss <= 0.1]
-        high = [s for loss, s in spreads if loss > 0.1]
-        return [
-            Claim(
-                "the formula over-estimates at high loss",
-                "overestimates when the loss rate is high (slides 12, 16)",
-                f"beyond 20 %: {spread(beyond)}; below: {spread(below)}",
-                "more than 1.1 on average, and more than below",
-                mean_of(beyond) > max(1.1, mean_of(below)),
-                "Linux's timeouts differ from the model's",
-                basis="words",
-            ),
-            Claim(
-                "the formula over-estimates for aggressive α and β",
-                "overestimates when α, β are aggressive (slide 16)",
-                f"GAIMD(1, 0.875): {spread(bold)}; GAIMD(0.1, 0.875): {spread(meek)}",
-                "more for the first",
-                mean_of(bold) > mean_of(meek),
-                "the same drop rate gives a different p for both",
-                basis="words",
-            ),
-            Claim(
-                "drop-tail and RED differ little",
-                "loss patterns do not have a large impact (slide 16)",
-                f"RED's ratio / drop-tail's: {patterns:.2f}",
-                "within 20 % of 1",
-                abs(patterns - 1) <= 0.2,
-                "RED's losses are isolated; the model has them in bursts",
-                basis="words",
-            ),
-            Claim(
-                "flows differ little up to 10 % loss",
-                "sending rate variance is small up to 10 % (slides 14 to 16)",
-                f"deviation of single flows' ratios: {spread(low)}; beyond 10 %: {spread(high)}",
-                "0.2 or less on average, and less than beyond",
-                mean_of(low) <= 0.2 and mean_of(low) < mean_of(high),
-                "in 30 s a flow has few losses, so its p is imprecise",
-                basis="words",
-            ),
-        ]
-
-    def spreads(self, data: Data) -> list[tuple[float, float]]:
-        """Loss, and by how much single flows' ratios deviate, for each run and kind."""
-        return [
+            for queue in (TAIL, RED)
+        )
+        spreads = [
             (run["loss"], variation(run[kind]["flows"]))
-            for name, runs in data.items()
-            if not self.load(name).modern
-            for run in runs
+            for run in seed.values()
             for kind in (TCP, GAIMD)
         ]
+        low, high = (
+            mean_of([one for loss, one in spreads if (loss > 0.1) == more])
+            for more in (False, True)
+        )
+        return self.measure_quick(seed) | {
+            "beyond": beyond,
+            "beyond-below": beyond - below,
+            "aggressive": mean_of(bold) - mean_of(meek),
+            "queues": factor_apart([a / b for a, b in zip(red, tail, strict=True)]),
+            "flows": low,
+            "flows-beyond": high - low,
+        }
 
     def table(self, data: Data) -> Table:
         rows = []

@@ -9,25 +9,20 @@ from fairlab.figures.studies.gaimd.common import (
     FAST,
     GAIMD,
     LOOKS,
-    MTU,
     PLACE,
-    QUEUE_SIZES,
     QUEUES,
     RED,
-    RTT,
     SLOW,
     SOURCE,
     STACK,
     TCP,
-    WHOLE_PACKETS,
     check_use,
     pair,
     variation,
 )
-from fairlab.figures.studies.gaimd.model import CHOSEN, rate, synchronous
 from fairlab.figures.studies.spread import spread
-from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
-from fairlab.model import headers
+from fairlab.figures.study import Case, Data, Numbers, Study, Table
+from fairlab.figures.verdict import Measured
 from fairlab.results.outcome import Outcome
 
 NUMBERS = (1, 2, 4, 8, 16, 32, 64)
@@ -98,44 +93,15 @@ class Friendliness(Study):
             found.setdefault((1000 * int(kbit), queue), {})[int(n)] = runs
         return found
 
-    def claims(self, data: Data, quick: bool) -> list[Claim]:
-        claims = []
-        for (bps, queue), by_n in self.groups(data).items():
-            means = {
-                n: statistics.fmean(one for run in runs for one in run[GAIMD])
+    def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
+        """GAIMD's mean throughput, divided by that of all."""
+        return {
+            f"{bps // 1000}-{queue}": {
+                f"n = {n}": [statistics.fmean(run[GAIMD]) for run in runs]
                 for n, runs in by_n.items()
             }
-            worst = max(means, key=lambda n, m=means: abs(m[n] - 1))  # type: ignore[misc]
-            claims.append(
-                Claim(
-                    f"GAIMD and Reno share closely: {bps / 1e6:g} Mbit/s, {QUEUES[queue]}",
-                    "close to 1 each, n from 1 to 64 (slides 26 to 29)",
-                    f"GAIMD's mean: {spread(list(means.values()))}, farthest from 1 at n = {worst}",
-                    "0.8 to 1.2 for each n",
-                    all(0.8 <= mean <= 1.2 for mean in means.values()),
-                    self.reason(bps, worst, means[worst]),
-                    basis="words",
-                )
-            )
-        return claims
-
-    @staticmethod
-    def reason(bps: int, n: int, mean: float) -> str:
-        """The likely reason why GAIMD's MEAN differs from 1."""
-        if mean > 1:
-            _, before, after = synchronous((1, 1), 4.48, 99)[-3:]
-            together = (before[1] + after[1]) / (before[0] + after[0])
-            alone = rate(1e-6, 1, 4, *CHOSEN) / rate(1e-6, 1, 4)
-            return (
-                f"without timeouts the formula gives GAIMD {alone:.2f} of Reno's rate, and where a"
-                " full queue synchronises losses, the cycle of their windows gives it"
-                f" {together:.2f}"
-            )
-        window = bps * RTT / 8e6 / (MTU + headers.ETHERNET) + QUEUE_SIZES[bps][0]
-        return (
-            f"at n = {n} the path and a full buffer hold {window / (2 * n):.1f} packets for each"
-            f" flow; {WHOLE_PACKETS}"
-        )
+            for (bps, queue), by_n in self.groups(data).items()
+        }
 
     def table(self, data: Data) -> Table:
         rows = []

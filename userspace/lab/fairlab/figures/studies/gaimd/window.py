@@ -22,8 +22,8 @@ from fairlab.figures.studies.gaimd.common import (
     variation,
 )
 from fairlab.figures.studies.gaimd.model import synchronous
-from fairlab.figures.studies.spread import spread
-from fairlab.figures.study import Case, Claim, Data, Numbers, Study
+from fairlab.figures.study import Case, Data, Numbers, Study
+from fairlab.figures.verdict import Measured
 from fairlab.results import plots
 from fairlab.results.outcome import Outcome
 
@@ -81,41 +81,17 @@ class Window(Study):
         ).timeouts
         return found
 
-    def claims(self, data: Data, quick: bool) -> list[Claim]:
-        claims = []
+    def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
+        found: dict[str, Measured] = {}
         for queue, runs in data.items():
-            per_minute = [
-                60 * crossings(run[TCP], run[GAIMD]) / (STEP * len(run[TCP])) for run in runs
-            ]
-            above = [larger(run[GAIMD], run[TCP]) for run in runs]
-            swing = {kind: [variation(run[kind]) for run in runs] for kind in LOOKS}
-            ratio = statistics.fmean(swing[GAIMD]) / statistics.fmean(swing[TCP])
-            claims += [
-                Claim(
-                    f"windows zigzag across the equal line, {QUEUES[queue]}",
-                    "they zigzag across it and do not converge to it (slide 24)",
-                    f"{spread(per_minute, 0)} crossings a minute; GAIMD's is the larger for"
-                    f" {100 * min(above):.0f} to {100 * max(above):.0f} % of the time",
-                    "at least 2 a minute, and each flow's is the larger for 20 % of the time, in"
-                    " each run",
-                    min(per_minute) >= 2 and min(above) >= 0.2 and max(above) <= 0.8,
-                    "with synchronised losses the model itself ends in a cycle in which GAIMD's"
-                    " window is the larger (2 : 2.48 before, 1 : 2.17 after a loss); windows cross"
-                    " where losses hit one flow at a time",
-                    basis="words",
-                ),
-                Claim(
-                    f"GAIMD's window oscillates less, {QUEUES[queue]}",
-                    "smaller window size oscillations (slide 24)",
-                    f"CoV {statistics.fmean(swing[GAIMD]):.2f} instead of"
-                    f" {statistics.fmean(swing[TCP]):.2f}",
-                    "less than 0.8 of Reno's",
-                    ratio < 0.8,
-                    "the other flow's window changes with GAIMD's share",
-                    basis="words",
-                ),
-            ]
-        return claims
+            found |= {
+                f"crossings-{queue}": [
+                    60 * crossings(run[TCP], run[GAIMD]) / (STEP * len(run[TCP])) for run in runs
+                ],
+                f"larger-{queue}": [100 * larger(run[GAIMD], run[TCP]) for run in runs],
+                f"swing-{queue}": [variation(run[GAIMD]) / variation(run[TCP]) for run in runs],
+            }
+        return found
 
     def draw(self, figure: Any, data: Data) -> None:
         """GAIMD's window over Reno's, and both over time, for each queue."""

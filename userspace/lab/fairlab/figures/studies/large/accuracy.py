@@ -5,9 +5,11 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from fairlab.figures.studies.forms import COMMIT, FORMS, OTHERS, PUBLISHED, SIMULATED, basis_of
-from fairlab.figures.studies.large.common import ASSUMPTIONS, COLOURS, NAMES, QUEUE_BOUND_MS, SOURCE
-from fairlab.figures.study import Basis, Case, Claim, Data, Numbers, Study, Table
+from fairlab.figures.studies.forms import COMMIT, SIMULATED
+from fairlab.figures.studies.large.common import ASSUMPTIONS, COLOURS, NAMES, SOURCE, STAND_INS
+from fairlab.figures.studies.spread import gaps, ratios
+from fairlab.figures.study import Case, Data, Numbers, Study, Table
+from fairlab.figures.verdict import Measured
 from fairlab.slbn.simulated import Simulated
 
 #: Columns of a series: time [s]; errors at sources, and at links; the longest wait in a queue [ms].
@@ -28,7 +30,6 @@ class Errors(Study):
     """Errors at sources and bottlenecks over time."""
 
     source = SOURCE
-    published = PUBLISHED
     assumptions = ASSUMPTIONS
     experiment: str
     algorithms: tuple[str, ...]
@@ -55,42 +56,36 @@ class Errors(Study):
         """The rows of all runs from BEGIN to END [s]."""
         return [one for run in runs for one in run["series"] if begin <= one[TIME] <= end]
 
-    def off(self, runs: Sequence[Numbers]) -> float:
+    def off(self, run: Numbers) -> float:
         """The mean magnitude of the percentiles of errors at sources during churn [%]."""
-        rows = self.series(runs, self.begin, self.end)
+        rows = self.series([run], self.begin, self.end)
         return statistics.fmean(abs(value) for one in rows for value in one[SOURCES][1:])
 
-    def bound_claim(self, data: Data, form: str) -> Claim:
-        """The paper's bound on queues, in all its experiments."""
-        waits = [max(one[WAIT] for one in run["series"]) for run in data[SIMULATED[form]]]
-        return Claim(
-            f"queues of {form} stay within the paper's bound",
-            "the maximum queue size is bounded by 3 % of the link capacity (section IV, summary"
-            " of all experiments)",
-            f"the longest wait is {' and '.join(f'{wait:.2f}' for wait in waits)} ms"
-            f"{' (one value per seed)' if len(waits) > 1 else ''},"
-            f" {max(waits) / 10:.3f} % of a second",
-            f"{QUEUE_BOUND_MS} ms: 3 % of what the link sends in a second (our reading of the"
-            " unit)",
-            max(waits) <= QUEUE_BOUND_MS,
-            "the paper shows queues of experiment 1b only (figure 6); here sources have a new"
-            " rate up to a round trip before others have reduced theirs",
-            basis=basis_of(form, "number"),
-            algorithm=form,
-        )
+    def offs(self, data: Data) -> dict[str, list[float]]:
+        """off() by case and seed."""
+        return {name: [self.off(run) for run in runs] for name, runs in data.items()}
 
-    def overshoot_claim(self, data: Data) -> Claim:
-        """Ours on rates."""
-        over = max(100 * run["overshoot"] for run in data[SIMULATED[COMMIT]])
-        return Claim(
-            "SLBN with commit never assigns more than a link has, not even while rates change",
-            "never overshooting links on average",
-            f"the fullest link had {over:.1f} % more than its capacity assigned",
-            "0 % at any moment",
-            over == 0,
-            basis="ours",
-            algorithm=COMMIT,
-        )
+    def overshoot(self, run: Numbers, end: float) -> float:
+        """The largest mean overshoot of bottlenecks until END [%]."""
+        return max(one[LINKS][0] for one in self.series([run], self.begin, end))
+
+    def measure_forms(
+        self, data: Data, rest: tuple[float, float], end: float
+    ) -> dict[str, Measured]:
+        """Each form's error at rest, and overshoot until END [%]; queues [ms]."""
+        found: dict[str, Measured] = {}
+        for name in SIMULATED.values():
+            runs = data[name]
+            found |= {
+                f"{name}-converges": [
+                    max(abs(v) for one in self.series([run], *rest) for v in one[SOURCES])
+                    for run in runs
+                ],
+                f"{name}-overshoot": [self.overshoot(run, end) for run in runs],
+                f"{name}-queue": [max(one[WAIT] for one in run["series"]) for run in runs],
+            }
+        over = [100 * run["overshoot"] for run in data[SIMULATED[COMMIT]]]
+        return found | {"slbn-never-above": over}
 
     def draw(self, figure: Any, data: Data) -> None:
         names = list(data)
@@ -122,7 +117,7 @@ class Errors(Study):
                 (
                     NAMES[name],
                     f"{statistics.fmean(one[SOURCES][0] for one in moving):+.1f} %",
-                    f"{self.off(runs):.1f} %",
+                    f"{statistics.fmean(map(self.off, runs)):.1f} %",
                     f"{statistics.fmean(one[LINKS][0] for one in moving):+.1f} %",
                     f"{statistics.fmean(one[SOURCES][0] for one in last):+.2f} %",
                     f"{max(one[WAIT] for run in runs for one in run['series']):.1f} ms",
@@ -151,94 +146,34 @@ class Experiment1a(Errors):
     algorithms = tuple(NAMES)
     begin, end = 0.3, 1.0
 
-    def claims(self, data: Data, quick: bool) -> list[Claim]:
-        off = {name: self.off(runs) for name, runs in data.items()}
-        weak = ("erica", "rcp", "piqi-rcp", "cobb")
-        best = min(off[name] for name in weak)
-        late = {name: self.series(runs, 1.5, 2.0) for name, runs in data.items()}
-        erica = statistics.fmean(one[SOURCES][0] for one in late["erica"])
-        peaks = {
-            name: max(one[SOURCES][2] for one in self.series(data[name], 0.3, 2.0))
-            for name in ("rcp", "piqi-rcp")
+    def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
+        late = {name: [self.series([run], 1.5, 2.0) for run in runs] for name, runs in data.items()}
+
+        def mean(name: str, column: int) -> list[float]:
+            return [statistics.fmean(one[SOURCES][column] for one in rows) for rows in late[name]]
+
+        def peak(name: str) -> list[float]:
+            rows = [self.series([run], 0.3, 2.0) for run in data[name]]
+            return [max(one[SOURCES][2] for one in seed) for seed in rows]
+
+        off = self.offs(data)
+        found = self.measure_forms(data, (1.5, 2.0), 2.0)
+        for name in SIMULATED.values():
+            for kind, others in (("accurate", ("erica", "rcp")), ("stand-ins", STAND_INS)):
+                found[f"{name}-{kind}"] = {
+                    NAMES[other]: ratios(off[other], off[name]) for other in others
+                }
+        return found | {
+            "erica-accurate": ratios(off["rcp"], off["erica"]),
+            "bfyz-accurate": {
+                NAMES[other]: ratios(off[other], off["bfyz"]) for other in ("erica", "rcp")
+            },
+            "erica-above": mean("erica", 0),
+            "rcp-errors": peak("rcp"),
+            "piqi-rcp-errors": peak("piqi-rcp"),
+            "cobb-mean": mean("cobb", 0),
+            "cobb-most": mean("cobb", 2),
         }
-        cobb = late["cobb"]
-        claims = []
-        for form in FORMS:
-            name = SIMULATED[form]
-            rest = max(abs(value) for one in late[name] for value in one[SOURCES])
-            over = max(one[LINKS][0] for one in self.series(data[name], self.begin, 2.0))
-            claims += [
-                Claim(
-                    f"{form} and BFYZ-like are the most accurate",
-                    "SLBN, BFYZ and ERICA far more accurate than the others; SLBN and BFYZ best",
-                    f"mean magnitude of percentiles {off[name]:.0f} and {off['bfyz']:.0f} %; of the"
-                    f" others at least {best:.0f} %",
-                    "less than any of ERICA, RCP, PIQI-RCP-like, COBB-like",
-                    max(off[name], off["bfyz"]) < best,
-                    "in the first second sources with long RTTs still use rates computed for fewer"
-                    " sessions, whatever the algorithm",
-                    basis=basis_of(form, "words"),
-                    algorithm=form,
-                ),
-                Claim(
-                    f"{form} converges to the max-min rates",
-                    "converges to max-min fair rates",
-                    f"{rest:.2f} % off at most from 1.5 s on (10th and 90th percentile)",
-                    "1 %",
-                    rest <= 1,
-                    basis=basis_of(form, "words"),
-                    algorithm=form,
-                ),
-                Claim(
-                    f"{form} does not overshoot bottlenecks on average while it converges",
-                    "conservative: nearly full utilisation, no overshoot on average",
-                    f"bottlenecks {over:+.1f} % at most, on average",
-                    "at most +3 %",
-                    over <= 3,
-                    basis=basis_of(form, "words"),
-                    algorithm=form,
-                ),
-                self.bound_claim(data, form),
-            ]
-        return [
-            *claims,
-            self.overshoot_claim(data),
-            Claim(
-                "ERICA is slightly above the max-min rates",
-                "slightly above",
-                f"{erica:+.1f} % on average from 1.5 s on",
-                "0 to +20 %",
-                0 <= erica <= 20,
-                "ERICA's parameters in the paper are not known: ours aim at 5 % above the capacity"
-                " when the queue is empty, and below it otherwise",
-                basis="words",
-                algorithm=OTHERS,
-            ),
-            Claim(
-                "RCP and PIQI-RCP-like have large errors at times",
-                "errors sometimes 200 %",
-                f"90th percentile up to {peaks['rcp']:.0f} and {peaks['piqi-rcp']:.0f} %",
-                "more than 100 % for one of them",
-                max(peaks.values()) > 100,
-                "with a gain of 0.1 and an initial rate of a twentieth of the capacity, RCP is"
-                " below the max-min rates for seconds rather than above; PIQI-RCP-like has a part"
-                " of PIQI-RCP",
-                basis="words",
-                algorithm=OTHERS,
-            ),
-            Claim(
-                "COBB-like does not converge",
-                "mean about 500 %, percentiles -15 and 1600 %, all the time",
-                f"mean {statistics.fmean(one[SOURCES][0] for one in cobb):.0f} %, percentiles"
-                f" {statistics.fmean(one[SOURCES][1] for one in cobb):.0f} and"
-                f" {statistics.fmean(one[SOURCES][2] for one in cobb):.0f} %, from 1.5 s on",
-                "90th percentile above 100 %",
-                statistics.fmean(one[SOURCES][2] for one in cobb) > 100,
-                "its round is not known, and its text was not available",
-                basis="words",
-                algorithm=OTHERS,
-            ),
-        ]
 
 
 class Large(Errors):
@@ -246,52 +181,13 @@ class Large(Errors):
 
     algorithms = (*SIMULATED.values(), "bfyz", "sperc")
     quick_percent = 5
-    #: what is published about the overshoot of links
-    overshoots: tuple[str, Basis]
 
-    def overshoot(self, data: Data, name: str) -> float:
-        """The largest mean overshoot of bottlenecks [%]."""
-        return max(one[LINKS][0] for one in self.series(data[name], self.begin, self.end))
-
-    def claims(self, data: Data, quick: bool) -> list[Claim]:
-        off = {name: self.off(runs) for name, runs in data.items()}
-        over = {name: self.overshoot(data, name) for name in data}
-        claims = []
-        for form in FORMS:
-            name = SIMULATED[form]
-            rest = max(abs(value) for run in data[name] for value in run["series"][-1][SOURCES])
-            claims += [
-                Claim(
-                    f"{form} is as accurate as BFYZ-like",
-                    "performs as well",
-                    f"mean magnitude of percentiles {off[name]:.1f} %, BFYZ-like's"
-                    f" {off['bfyz']:.1f} %",
-                    "at most 1.5 times BFYZ-like's, plus 0.5 %",
-                    off[name] <= 1.5 * off["bfyz"] + 0.5,
-                    basis=basis_of(form, "words"),
-                    algorithm=form,
-                ),
-                Claim(
-                    f"neither {form} nor BFYZ-like overshoots links significantly",
-                    self.overshoots[0],
-                    f"bottlenecks {over[name]:+.1f} and {over['bfyz']:+.1f} % at most, on average",
-                    "5 %",
-                    max(over[name], over["bfyz"]) < 5,
-                    basis=basis_of(form, self.overshoots[1]),
-                    algorithm=form,
-                ),
-                Claim(
-                    f"{form} converges to the max-min rates",
-                    "quickly reaches the max-min fair rates",
-                    f"{rest:.2f} % off at the end (10th and 90th percentile)",
-                    "1 %",
-                    rest <= 1,
-                    basis=basis_of(form, "words"),
-                    algorithm=form,
-                ),
-                self.bound_claim(data, form),
-            ]
-        return [*claims, self.overshoot_claim(data)]
+    def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
+        off, last = self.offs(data), data["bfyz"][0]["series"][-1][TIME]
+        found = self.measure_forms(data, (last, last), self.end)
+        for name in SIMULATED.values():
+            found[f"{name}-bfyz"] = ratios(off[name], off["bfyz"])
+        return found
 
 
 class Experiment2a(Large):
@@ -302,7 +198,6 @@ class Experiment2a(Large):
     source = f"{SOURCE}, figures 7 and 8"
     setting = "A transit-stub network of 11,000 routers; 180,000 sessions join in the first second."
     experiment = "2a"
-    overshoots = ("never overshooting them significantly", "words")
     begin, end = 0.5, 1.5
 
 
@@ -317,8 +212,10 @@ class Experiment2b(Large):
         " and 50,000 leave."
     )
     experiment = "2b"
-    overshoots = (
-        "no significant overshooting, BFYZ's being higher, but always below 5 %",
-        "number",
-    )
     begin, end = 9.2, 10.2
+
+    def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
+        bfyz, paper = (
+            [self.overshoot(run, self.end) for run in data[name]] for name in ("bfyz", "slbn-paper")
+        )
+        return super().measure(data, quick) | {"bfyz-higher": gaps(bfyz, paper)}

@@ -31,4 +31,5 @@ COLOURS = dict(zip(NAMES, (*plots.COLOURS, plots.GREY, plots.BROWN), strict=True
 OURS = "This project; not in a paper"
 #: 3 % of what a link sends in a second: our reading of the paper's bound on queues.
 QUEUE_BOUND_MS = 30
-UNPUBLISHED = "a claim of ours: nothing is published"
+#: Algorithms that only resemble those of the paper.
+STAND_INS = ("bfyz", "piqi-rcp", "cobb")

@@ -6,9 +6,18 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from fairlab.figures.studies.forms import FORMS, OTHERS, PAPER, PUBLISHED, SIMULATED, basis_of
-from fairlab.figures.studies.large.common import ASSUMPTIONS, COLOURS, NAMES, QUEUE_BOUND_MS, SOURCE
-from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
+from fairlab.figures.studies.forms import SIMULATED
+from fairlab.figures.studies.large.common import (
+    ASSUMPTIONS,
+    COLOURS,
+    NAMES,
+    QUEUE_BOUND_MS,
+    SOURCE,
+    STAND_INS,
+)
+from fairlab.figures.studies.spread import ratios
+from fairlab.figures.study import Case, Data, Numbers, Study, Table
+from fairlab.figures.verdict import Measured
 from fairlab.slbn.simulated import Simulated
 
 
@@ -18,7 +27,6 @@ class Experiment1b(Study):
     name = "slbn-1b"
     title = "Experiment 1b: completion times and queues of 50,000 sessions with data"
     source = f"{SOURCE}, figures 5 (completion times) and 6 (maximum queues)"
-    published = PUBLISHED
     setting = (
         "The network of 1a; 50,000 sessions join in 500 ms, each with packets of 2000 bytes to"
         " send, whose number is Pareto with mean 300 and shape 4."
@@ -75,89 +83,25 @@ class Experiment1b(Study):
         """Complete sessions [%]."""
         return 100 * statistics.fmean(run["complete"] for run in runs)
 
-    def claims(self, data: Data, quick: bool) -> list[Claim]:
-        wait = {name: self.wait(runs) for name, runs in data.items()}
-        took = {name: self.took(runs) for name, runs in data.items()}
-        others = {name: wait[name] for name in ("bfyz", "erica", "rcp", "piqi-rcp", "cobb")}
-        stress = {name: self.packets(data[name]) for name in data}
-        worst = min(stress[name] for name in ("cobb", "piqi-rcp"))
-        own = stress[SIMULATED[PAPER]]
-        done = {name: self.complete(runs) for name, runs in data.items()}
-        claims = [
-            Claim(
-                "queues of the compared protocols are not bounded",
-                "SLBN is the only one that seems to keep the maximum size bounded",
-                f"the others' longest waits are {min(others.values()):.0f} to"
-                f" {max(others.values()):.0f} ms",
-                f"each of the others more than {QUEUE_BOUND_MS} ms",
-                min(others.values()) > QUEUE_BOUND_MS,
-                "with a part of the sessions, links between routers are not filled" * quick,
-                basis="words",
-                algorithm=OTHERS,
-            ),
-            Claim(
-                "COBB-like and PIQI-RCP-like impose the most on queues",
-                "COBB up to 8265 packets, PIQI-RCP's in figure 6 the longest",
-                f"{stress['cobb']} and {stress['piqi-rcp']} packets, SLBN {own}",
-                "more than ten times SLBN's, each",
-                worst > 10 * own,
-                "with a part of the sessions, links between routers are not filled" * quick,
-                basis="words",
-                algorithm=PAPER,
-            ),
-        ]
-        for form in FORMS:
-            name = SIMULATED[form]
-            near = [took[other] / took[name] for other in ("bfyz", "erica")]
-            weak = [took[other] / took[name] for other in ("piqi-rcp", "cobb")]
-            claims += [
-                Claim(
-                    f"queues of {form} are bounded",
-                    "at most 3 % of a link's capacity",
-                    f"the longest wait is {wait[name]:.1f} ms, {wait[name] / 10:.1f} %",
-                    f"{QUEUE_BOUND_MS} ms: 3 % of what the link sends in a second (our reading of"
-                    " the unit)",
-                    wait[name] <= QUEUE_BOUND_MS,
-                    basis=basis_of(form, "number"),
-                    algorithm=form,
-                ),
-                Claim(
-                    f"BFYZ-like and ERICA have completion times similar to those of {form}",
-                    "similar completion times",
-                    f"{near[0]:.2f} and {near[1]:.2f} times its {took[name]:.2f} s",
-                    "0.85 to 1.15 times",
-                    all(0.85 <= part <= 1.15 for part in near),
-                    "with ERICA, what links cannot carry waits in unlimited queues, and with commit"
-                    " new sessions wait until others have slowed down",
-                    basis=basis_of(form, "words"),
-                    algorithm=form,
-                ),
-                Claim(
-                    f"so have PIQI-RCP-like and COBB-like ({form})",
-                    "similar completion times",
-                    f"{weak[0]:.2f} and {weak[1]:.2f} times, of the {done['piqi-rcp']:.0f} and"
-                    f" {done['cobb']:.0f} % that are complete",
-                    "0.67 to 1.5 times, of 95 % at least",
-                    all(0.67 <= part <= 1.5 for part in weak)
-                    and min(done["piqi-rcp"], done["cobb"]) >= 95,
-                    "PIQI-RCP is only known in part, and not even COBB's round is known: queues"
-                    " make round trips longer than the one we use",
-                    basis=basis_of(form, "words"),
-                    algorithm=form,
-                ),
-                Claim(
-                    f"RCP has longer completion times than {form}",
-                    "much worse completion times",
-                    f"{took['rcp'] / took[name]:.2f} times its, of the {done['rcp']:.0f} % that"
-                    " are complete",
-                    "at least 1.25 times",
-                    took["rcp"] >= 1.25 * took[name],
-                    "only complete sessions count, and RCP has more that are not",
-                    basis=basis_of(form, "words"),
-                    algorithm=form,
-                ),
-            ]
-        return claims
+    def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
+        """Queues [ms] and [packets]; mean completion times, divided by those of a form."""
+        wait = {name: [self.wait([run]) for run in runs] for name, runs in data.items()}
+        took = {name: [self.took([run]) for run in runs] for name, runs in data.items()}
+        found: dict[str, Measured] = {
+            "queues": {NAMES[name]: wait[name] for name in ("erica", "rcp")},
+            "stand-ins-queues": {NAMES[name]: wait[name] for name in STAND_INS},
+            "cobb-packets": [self.packets([run]) for run in data["cobb"]],
+        }
+        for name in SIMULATED.values():
+            found |= {
+                f"{name}-queue": wait[name],
+                f"{name}-erica": ratios(took["erica"], took[name]),
+                f"{name}-stand-ins": {
+                    NAMES[other]: ratios(took[other], took[name]) for other in STAND_INS
+                },
+                f"{name}-rcp": ratios(took["rcp"], took[name]),
+            }
+        return found
 
     def draw(self, figure: Any, data: Data) -> None:
         figure.set_size_inches(9, 8)

@@ -5,9 +5,9 @@ import statistics
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from fairlab.figures.studies.forms import COMMIT, PAPER, PUBLISHED
-from fairlab.figures.studies.large.common import ASSUMPTIONS, OURS, UNPUBLISHED
-from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
+from fairlab.figures.studies.large.common import ASSUMPTIONS, OURS
+from fairlab.figures.study import Case, Data, Numbers, Study, Table
+from fairlab.figures.verdict import Measured
 from fairlab.results import plots
 from fairlab.slbn.simulated import Simulated
 
@@ -16,7 +16,6 @@ class Recovery(Study):
     """The share of sources whose rate is off by more than 1 %, or that have none, over time."""
 
     source = OURS
-    published = PUBLISHED
     assumptions = (
         *ASSUMPTIONS[:2],
         "A source retransmits a lost control packet after three RTTs, 20 to 200 ms (200 ms before"
@@ -99,59 +98,27 @@ class Loss(Recovery):
             for name, (_, algorithm, options) in self.variants.items()
         ]  # fmt: skip
 
-    def at_rest(self, data: Data, name: str, loss: str) -> float:
+    def at_rest(self, runs: Sequence[Numbers]) -> float:
         """The mean share of sources that are off in the last two seconds [%]."""
-        return statistics.fmean(self.off_shares(data[f"{name}-{loss}"], self.until - 2, self.until))
+        return statistics.fmean(self.off_shares(runs, self.until - 2, self.until))
 
-    def claims(self, data: Data, quick: bool) -> list[Claim]:
-        rest = {
-            name: [self.at_rest(data, name, loss) for loss in self.losses] for name in self.variants
+    def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
+        """Sources that are off at the end, by the loss [%]."""
+        rest: dict[str, dict[str, list[float]]] = {
+            name: {
+                f"{loss} % lost": [self.at_rest([run]) for run in data[f"{name}-{loss}"]]
+                for loss in self.losses
+            }
+            for name in self.variants
         }
-        text = {name: ", ".join(f"{part:.1f}" for part in parts) for name, parts in rest.items()}
-        losses = ", ".join(self.losses)
-        return [
-            Claim(
-                "With ledgers and memory, rates are exact despite loss",
-                UNPUBLISHED,
-                f"{text['full']} % of the sources are off by more than 1 % at the end, at a loss of"
-                f" {losses} %",
-                "up to 1 % of loss, at most 1 % of the sources",
-                max(rest["full"][:2]) <= 1,
-                "at 1 % every fifth cycle on a path of ten links loses a packet, and now and then"
-                " the retransmissions of a session take longer than its lease of a second",
-                basis="ours",
-                algorithm=COMMIT,
-            ),
-            Claim(
-                "most rates are exact even if most cycles lose a packet",
-                UNPUBLISHED,
-                f"{rest['full'][2]:.1f} % of the sources at a loss of {self.losses[2]} %",
-                "at most 10 % of the sources off by more than 1 %",
-                rest["full"][2] <= 10,
-                "on a path of ten links a cycle crosses twenty: some sessions complete no cycle in"
-                " an epoch of a second, and their rate ends with its lease",
-                basis="ours",
-                algorithm=COMMIT,
-            ),
-            Claim(
-                "As in the paper, SLBN needs reliable channels",
-                "a reliable channel is assumed",
-                f"{text['paper']} % of the sources are off",
-                "at least 20 % of the sources stay off by more than 1 %, at each loss",
-                min(rest["paper"]) >= 20,
-                basis="ours",
-                algorithm=PAPER,
-            ),
-            Claim(
-                "Ledgers alone are not enough during loss",
-                UNPUBLISHED,
-                f"{text['ledgers']} % of the sources are off",
-                "from 1 % of loss on, at least 20 % of the sources off by more than 1 %",
-                min(rest["ledgers"][1:]) >= 20,
-                basis="ours",
-                algorithm="SLBN with ledgers alone",
-            ),
-        ]
+        low, middle, high = (f"{loss} % lost" for loss in self.losses)
+        full, ledgers = rest["full"], rest["ledgers"]
+        return {
+            "full": {low: full[low], middle: full[middle]},
+            "full-5": full[high],
+            "paper": rest["paper"],
+            "ledgers": {middle: ledgers[middle], high: ledgers[high]},
+        }
 
     def draw(self, figure: Any, data: Data) -> None:
         figure.set_size_inches(9, 7)
@@ -176,7 +143,7 @@ class Loss(Recovery):
                 (
                     f"{loss} %",
                     self.variants[name][0],
-                    f"{self.at_rest(data, name, loss):.2f} %",
+                    f"{self.at_rest(runs):.2f} %",
                     f"{min(one[2] for one in last):+.1f} to {max(one[3] for one in last):+.1f} %",
                     f"{100 * sum(p['lost'] for p in packets) / sum(p['sent'] for p in packets):.1f}"
                     " %",
@@ -212,10 +179,6 @@ class Failures(Recovery):
         "told": "a link is cut: sessions leave, and join on another path",
         "silent": "a link is cut: packets are rerouted without a Leave",
     }
-    #: Two epochs, and a second for rates to settle [s].
-    recovers = 3.0
-    #: A source sends Leave at the end of its cycle, and gives up after ten tries, two seconds.
-    recovers_late = 5.0
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
         count = self.quick_count if quick else self.count
@@ -231,49 +194,21 @@ class Failures(Recovery):
             for name in self.algorithms
         ]
 
-    def healed(self, data: Data, what: str, name: str) -> float:
+    def healed(self, runs: Sequence[Numbers], what: str) -> float:
         """The longest time to recover [s]."""
-        runs = data[f"{what}-{name}"]
         if what != "dead":
             return self.after(runs, self.cut, float("inf"))
         return max(self.after(runs, when, when + 4) for _, when in self.deaths)
 
-    def worst(self, data: Data, what: str, begin: float) -> float:
-        """The largest share of SLBN's sources that are off, from BEGIN on [%]."""
-        return max(self.off_shares(data[f"{what}-slbn"], begin, 15))
-
-    def claims(self, data: Data, quick: bool) -> list[Claim]:
-        paper = [self.healed(data, what, "slbn-paper") for what in self.titles]
-        found = []
-        for what, text, limit in (
-            ("dead", "Rates recover from failed sessions", self.recovers),
-            ("silent", "Rates recover after rerouting without a Leave", self.recovers),
-            ("told", "Rates recover later if Leaves on the old path are lost", self.recovers_late),
-        ):
-            value = self.healed(data, what, "slbn")
-            found.append(
-                Claim(
-                    text,
-                    UNPUBLISHED,
-                    f"of up to {self.worst(data, what, self.cut):.0f} % of the sources off all but"
-                    f" 1 % are exact {took(value)}",
-                    f"within {limit:.0f} s, at epochs of one",
-                    value <= limit,
-                    basis="ours",
-                    algorithm=COMMIT,
-                )
-            )
-        found.append(
-            Claim(
-                "As in the paper, SLBN never recovers",
-                "sessions always leave explicitly, and paths do not change",
-                f"all but 1 % of the sources are exact {' / '.join(map(took, paper))}",
-                "never, in each case",
-                all(value == float("inf") for value in paper),
-                basis="ours",
-                algorithm=PAPER,
-            )
-        )
+    def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
+        """Times until rates are exact [s]; for the paper's form, sources off at the end [%]."""
+        found: dict[str, Measured] = {
+            what: [self.healed([run], what) for run in data[f"{what}-slbn"]] for what in self.titles
+        }
+        found["paper"] = {
+            title: [run["series"][-1][1] for run in data[f"{what}-slbn-paper"]]
+            for what, title in self.titles.items()
+        }
         return found
 
     def draw(self, figure: Any, data: Data) -> None:
@@ -296,7 +231,7 @@ class Failures(Recovery):
                 title,
                 label,
                 f"{max(self.off_shares(data[f'{what}-{name}'], self.cut, 15)):.1f} %",
-                took(self.healed(data, what, name)),
+                took(self.healed(data[f"{what}-{name}"], what)),
             )
             for what, title in self.titles.items()
             for name, label in self.algorithms.items()

@@ -5,10 +5,11 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from fairlab.figures.studies.forms import COMMIT
-from fairlab.figures.studies.large.common import ASSUMPTIONS, UNPUBLISHED
+from fairlab.figures.studies.large.common import ASSUMPTIONS
 from fairlab.figures.studies.large.recovery import Recovery, took
-from fairlab.figures.study import Case, Claim, Data, Numbers, Table
+from fairlab.figures.studies.spread import ratios
+from fairlab.figures.study import Case, Data, Numbers, Table
+from fairlab.figures.verdict import Measured
 from fairlab.results import plots
 from fairlab.slbn.simulated import Simulated
 
@@ -47,46 +48,20 @@ class Scale(Recovery):
         """The time after the last join until all but 1 % have settled [s]."""
         return self.after(runs, self.joined, float("inf"))
 
-    def claims(self, data: Data, quick: bool) -> list[Claim]:
+    def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
+        """Percentiles at the end [%]; settling times [s]; events, divided by the fewest's."""
         counts = sorted(map(int, data))
-        times = {count: self.settled(data[str(count)]) for count in counts}
-        events = {
-            count: statistics.fmean(run["events"] for run in data[str(count)]) / count / self.until
-            for count in counts
+        events = {count: [run["events"] / count for run in data[str(count)]] for count in counts}
+        return {
+            "converges": {
+                f"{count:,}": [max(map(abs, run["series"][-1][2:])) for run in data[str(count)]]
+                for count in counts
+            },
+            "settles": {
+                f"{count:,}": [self.settled([run]) for run in data[str(count)]] for count in counts
+            },
+            "work": ratios(events[counts[-1]], events[counts[0]]),
         }
-        off = max(max(abs(one) for one in run["series"][-1][2:]) for runs in data.values()
-                  for run in runs)  # fmt: skip
-        return [
-            Claim(
-                "Rates converge to the max-min rates with any number of sessions",
-                UNPUBLISHED,
-                f"{off:.2f} % off at most at the end (10th and 90th percentile)",
-                "1 %",
-                off <= 1,
-                basis="ours",
-                algorithm=COMMIT,
-            ),
-            Claim(
-                "and hardly later with more sessions",
-                "convergence in as many cycles as there are levels of bottlenecks",
-                "all but 1 % of the sources have settled "
-                + ", ".join(f"{took(times[count])} ({count:,})" for count in counts),
-                "within 3 s of the last join",
-                max(times.values()) <= 3,
-                basis="ours",
-                algorithm=COMMIT,
-            ),
-            Claim(
-                "The work per session does not grow",
-                "a constant amount of work per packet",
-                ", ".join(f"{events[count]:.0f} ({count:,})" for count in counts)
-                + " events per second and session",
-                "with the most sessions at most 1.2 times that with the fewest",
-                events[counts[-1]] <= 1.2 * events[counts[0]],
-                basis="ours",
-                algorithm=COMMIT,
-            ),
-        ]
 
     def draw(self, figure: Any, data: Data) -> None:
         figure.set_size_inches(9, 7)

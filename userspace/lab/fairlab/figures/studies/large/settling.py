@@ -4,9 +4,10 @@
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from fairlab.figures.studies.forms import COMMIT, PUBLISHED
-from fairlab.figures.studies.large.common import ASSUMPTIONS, COLOURS, NAMES, OURS, UNPUBLISHED
-from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
+from fairlab.figures.studies.large.common import ASSUMPTIONS, COLOURS, NAMES, OURS
+from fairlab.figures.studies.spread import gaps, ratios
+from fairlab.figures.study import Case, Data, Numbers, Study, Table
+from fairlab.figures.verdict import Measured
 from fairlab.slbn.simulated import Simulated
 
 
@@ -16,7 +17,6 @@ class Settling(Study):
     name = "slbn-sperc"
     title = "SLBN with commit (ours), s-PERC and BFYZ on links of microseconds, and of milliseconds"
     source = OURS
-    published = PUBLISHED
     setting = (
         "16 leaves and 8 spines with 100 Gbit/s between them, 64 hosts with 10 Gbit/s at each leaf;"
         " link delays of 1 to 2 us, or of 5 to 10 ms. 512 sessions join within 20 us, or 100 ms;"
@@ -98,68 +98,39 @@ class Settling(Study):
         """The overshoot of bottlenecks during churn [%]."""
         return max(float(run["phases"][1][key]) for run in runs)
 
-    def claims(self, data: Data, quick: bool) -> list[Claim]:
-        slow = {
-            name: [
-                max(self.settled(data[f"{place}-{name}"], phase) for phase in (0, 1))
-                for place in self.places
+    def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
+        """Phases in which rates do not settle; settling times [RTT]; control, overshoot [%]."""
+
+        def slow(place: str, name: str) -> list[float]:
+            runs = data[f"{place}-{name}"]
+            return [max(self.settled([run], phase) for phase in (0, 1)) for run in runs]
+
+        def by_place(other: str, compare: Any) -> dict[str, list[float]]:
+            return {
+                title: compare(slow(place, "slbn"), slow(place, other))
+                for place, title in self.titles.items()
+            }
+
+        restless = {
+            NAMES[name]: [
+                float(sum(phase["settled"] is None for run in seed for phase in run["phases"]))
+                for seed in zip(*(data[f"{place}-{name}"] for place in self.places), strict=True)
             ]
             for name in self.algorithms
         }
-        text = {
-            name: ", ".join(f"{value:.0f}" for value in values) for name, values in slow.items()
+        return {
+            "settle": restless,
+            "sperc": by_place("sperc", gaps),
+            "bfyz": by_place("bfyz", ratios),
+            "control": {
+                NAMES[name]: [self.control([run]) for run in data[f"lan-{name}"]]
+                for name in self.algorithms
+            },
+            "overshoot": {
+                title: [self.over([run]) for run in data[f"{place}-slbn"]]
+                for place, title in self.titles.items()
+            },
         }
-        limited = max(self.control(data[f"lan-{name}"]) for name in self.algorithms)
-        over = max(self.over(data[f"{place}-slbn"]) for place in self.places)
-        return [
-            Claim(
-                "All settle at the max-min rates, on short and on long links",
-                "converges independently of RTTs (SLBN); in at most 6 N rounds (s-PERC)",
-                "; ".join(f"{NAMES[name]} {text[name]} round trips" for name in text)
-                + " (microseconds with 1 % control and without limit, milliseconds)",
-                "all of them",
-                max(max(values) for values in slow.values()) < float("inf"),
-                basis="ours",
-                algorithm=COMMIT,
-            ),
-            Claim(
-                "SLBN with commit settles no later than s-PERC",
-                UNPUBLISHED,
-                f"{text['slbn']} round trips; s-PERC {text['sperc']}",
-                "in each case",
-                all(a <= b for a, b in zip(slow["slbn"], slow["sperc"], strict=True)),
-                "s-PERC waits for the ends of its rounds",
-                basis="ours",
-                algorithm=COMMIT,
-            ),
-            Claim(
-                "and not much later than BFYZ, which keeps state per session",
-                UNPUBLISHED,
-                f"{text['slbn']} round trips; BFYZ's stand-in {text['bfyz']}",
-                "at most three times as many",
-                all(a <= 3 * b for a, b in zip(slow["slbn"], slow["bfyz"], strict=True)),
-                basis="ours",
-                algorithm=COMMIT,
-            ),
-            Claim(
-                "Control packets stay within their share",
-                "about 1 % of the rate",
-                f"at most {limited:.2f} % of all bytes on short links",
-                "1.1 %",
-                limited <= 1.1,
-                basis="ours",
-                algorithm=COMMIT,
-            ),
-            Claim(
-                "SLBN with commit does not overshoot bottlenecks on average",
-                "never overshooting links on average",
-                f"bottlenecks {over:+.1f} % at most in the churn, on average",
-                "at most +3 %",
-                over <= 3,
-                basis="ours",
-                algorithm=COMMIT,
-            ),
-        ]
 
     def draw(self, figure: Any, data: Data) -> None:
         figure.set_size_inches(9, 8)

@@ -5,8 +5,8 @@ import statistics
 from typing import Any
 
 from fairlab.figures.studies.queueing.common import BESIDE, RATE, SOURCE, mean
-from fairlab.figures.studies.spread import spread
-from fairlab.figures.study import Case, Claim, Data, Numbers, Study
+from fairlab.figures.study import Case, Data, Numbers, Study
+from fairlab.figures.verdict import Measured
 from fairlab.model.background import FLOWS, Background
 from fairlab.results import plots
 from fairlab.results.experiment import Experiment, Group
@@ -91,28 +91,16 @@ class Insensitivity(Study):
             "at_least": [round(value, 5) for value in at_least],
         }
 
-    def claims(self, data: Data, quick: bool) -> list[Claim]:
-        found = []
-        # The mean of a run varies; the higher the load, the more.
-        loads = (0.5, 0.8) if quick else LOADS
-        for sizes, words in SIZES.items():
-            for load in loads:
-                runs = data[f"{sizes.partition(':')[0]}-{load:g}"]
-                seen = mean(runs, "load")
-                expected = statistics.fmean(run["load"] / (1 - run["load"]) for run in runs)
-                flows = mean(runs, "flows")
-                tolerance = 0.5 if quick else 0.15 if load < 0.85 else 0.3
-                found.append(
-                    Claim(
-                        f"load {load:g}, sizes {words}",
-                        f"E = {load / (1 - load):.2f}; {expected:.2f} at {seen:.3f}, the measured"
-                        " load",
-                        spread([run["flows"] for run in runs]),
-                        f"within {100 * tolerance:.0f} %",
-                        abs(flows / expected - 1) <= tolerance,
-                        basis="number",
-                    )
-                )
+    def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
+        """Flows in progress, and the time with i or more, divided by the theory's."""
+        found: dict[str, Measured] = {}
+        for name, runs in data.items():
+            found[name] = [run["flows"] * (1 - run["load"]) / run["load"] for run in runs]
+            if not quick:
+                found[f"tail-{name}"] = {
+                    f"i = {i}": [run["at_least"][i] / run["load"] ** i for run in runs]
+                    for i in (2, 5, 10)
+                }
         return found
 
     def draw(self, figure: Any, data: Data) -> None:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """One, two and four permanent flows beside background traffic."""
 
+from collections.abc import Sequence
+
 from fairlab.figures.studies.queueing.common import (
     ASSUMPTIONS,
     BUFFERS,
@@ -16,10 +18,10 @@ from fairlab.figures.studies.queueing.common import (
     Mix,
     Shares,
     lost_share,
-    mean,
 )
-from fairlab.figures.studies.spread import percent, spread
-from fairlab.figures.study import Claim, Data
+from fairlab.figures.studies.spread import gaps, percent, ratios
+from fairlab.figures.study import Data, Numbers
+from fairlab.figures.verdict import Measured
 from fairlab.model.background import FLOWS, PACKETS
 
 
@@ -43,72 +45,26 @@ class OneFlow(Shares):
     )
     quick_mixes = (0, 4)
 
-    def claims(self, data: Data, quick: bool) -> list[Claim]:
+    def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
         small, fair = data["1reno-20-fifo"], data["1reno-20-fq"]
-        # A few lost packets are chance.
-        saved = lost_share(fair) <= max(lost_share(small) / 10, 2e-5)
-        impact = mean(fair, "share") / mean(small, "share")
-        claims = [
-            Claim(
-                "FQ protects the background from loss",
-                "no background loss (slide 23)",
-                f"{100 * lost_share(fair):.4f} % lost instead of {100 * lost_share(small):.4f} %",
-                "at most a tenth of the FIFO's loss",
-                saved,
-                "drr_fq drops from the longest queue; with a buffer of 20 packets that may be a"
-                " background flow, which starts with a burst of ten",
-                basis="words",
-            ),
-            Claim(
-                "FQ has little effect on the permanent flow",
-                "little impact (slide 23)",
-                f"{impact:.2f} of its throughput with a FIFO",
-                "0.7 to 1.3",
-                0.7 <= impact <= 1.3,
-                basis="words",
-            ),
-        ]
+        found: dict[str, Measured] = {
+            "protects": ratios(lost(fair), lost(small)),
+            "little-effect": ratios(shares(fair), shares(small)),
+        }
         if quick:
-            return claims
+            return found
         middle, large = data["1reno-100-fifo"], data["1reno-625-fifo"]
         fast = data["1highspeed-100-fifo"]
-        shares = [mean(runs, "share") for runs in (small, middle, large)]
-        return [
-            Claim(
-                "a small buffer severely reduces a Reno flow's throughput",
-                "40 % of the available rate with 20 packets (slide 21; that it is 20 and not 100 is"
-                " our reading)",
-                spread(percent([run["share"] for run in small]), 0, "%"),
-                "30 to 50 %",
-                0.3 <= shares[0] <= 0.5,
-                basis="number",
-            ),
-            Claim(
-                "a larger buffer gives more throughput",
-                "20 below 100 below 625 packets (slides 20, 21)",
-                ", ".join(f"{100 * share:.0f} %" for share in shares),
-                "in this order, 625 at 80 % or more",
-                shares[0] < shares[1] < shares[2] and shares[2] >= 0.8,
-                basis="words",
-            ),
-            Claim(
-                "HSTCP uses more of the link than Reno, 100 packets",
-                "gain in utilisation (slide 22)",
-                f"{100 * mean(fast, 'share'):.0f} % instead of {100 * shares[1]:.0f} %",
-                "more",
-                mean(fast, "share") > shares[1],
-                basis="words",
-            ),
-            Claim(
-                "HSTCP causes more loss for the background, 100 packets",
-                "higher loss for background flows (slide 22)",
-                f"{100 * lost_share(fast):.3f} % instead of {100 * lost_share(middle):.3f} %",
-                "more",
-                lost_share(fast) > lost_share(middle),
-                basis="words",
-            ),
-            *claims,
-        ]
+        return found | {
+            "small": shares(small),
+            "larger": {
+                "100 - 20": gaps(shares(middle), shares(small)),
+                "625 - 100": gaps(shares(large), shares(middle)),
+            },
+            "large": shares(large),
+            "hstcp-more": gaps(shares(fast), shares(middle)),
+            "hstcp-loss": gaps(lost(fast), lost(middle)),
+        }
 
 
 class TwoFlows(Shares):
@@ -131,56 +87,27 @@ class TwoFlows(Shares):
     )
     quick_mixes = (6, 7)
 
-    def ratio(self, data: Data, name: str) -> float:
+    def ratio(self, data: Data, name: str) -> list[float]:
         """HSTCP's throughput divided by Reno's."""
         mix = self.mix(name)
-        return sum(self.rate_of(run, mix, HSTCP) for run in data[name]) / sum(
-            self.rate_of(run, mix, RENO) for run in data[name]
-        )
+        return [self.rate_of(run, mix, HSTCP) / self.rate_of(run, mix, RENO) for run in data[name]]
 
-    def claims(self, data: Data, quick: bool) -> list[Claim]:
-        found = []
+    def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
+        found: dict[str, Measured] = {}
         for buffer in (LARGE,) if quick else (SMALL, LARGE):
             fifo, fair = (
                 self.ratio(data, f"1highspeed-1reno-{buffer}-{queue}") for queue in ("fifo", "fq")
             )
-            found += [
-                Claim(
-                    f"HSTCP is unfair to Reno, {buffer} packets, FIFO",
-                    "very unfair (slides 27, 35)",
-                    f"{fifo:.1f} times Reno's throughput",
-                    "twice or more",
-                    fifo >= 2,
-                    "with so small a buffer windows hardly exceed a hundred packets, where HSTCP"
-                    " increases by two packets instead of Reno's one and decreases by 44 % instead"
-                    " of 50 %: RFC 3649 differs little from Reno there",
-                    basis="words",
-                ),
-                Claim(
-                    f"FQ is effective, {buffer} packets",
-                    "effective, though HSTCP gains more throughput (slides 28, 29)",
-                    f"{fair:.2f} times Reno's throughput, {fifo:.2f} with a FIFO",
-                    "0.8 to 1.5 times",
-                    0.8 <= fair <= 1.5,
-                    "a fair queue can only share arriving packets; with a small buffer neither"
-                    " window keeps it busy, and HSTCP's recovers sooner",
-                    basis="words",
-                ),
-            ]
+            found |= {
+                f"unfair-{buffer}": fifo,
+                f"effective-{buffer}": fair,
+                f"fairer-{buffer}": gaps(fifo, fair),
+            }
         if quick:
             return found
         for buffer in (SMALL, LARGE):
-            index = mean(data[f"2reno-{buffer}-fifo"], "jain")
-            found.append(
-                Claim(
-                    f"two Reno flows share roughly equally, {buffer} packets, FIFO",
-                    "approximate fairness (slide 25)",
-                    f"Jain's index {index:.3f}",
-                    "0.9 or more",
-                    index >= 0.9,
-                    basis="words",
-                )
-            )
+            for cc in (RENO, HSTCP):
+                found[f"2{cc}-{buffer}"] = jain(data[f"2{cc}-{buffer}-fifo"])
         return found
 
 
@@ -203,72 +130,34 @@ class FourFlows(Shares):
     )
     quick_mixes = (5, 6)
 
-    def claims(self, data: Data, quick: bool) -> list[Claim]:
+    def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
         fast, fair = data["4highspeed-625-fifo"], data["4highspeed-625-fq"]
-        found = [
-            Claim(
-                "FQ restores fairness among four HSTCP flows",
-                "restores fairness (slide 34)",
-                f"Jain's index {mean(fair, 'jain'):.3f}, {mean(fast, 'jain'):.3f} with a FIFO",
-                "0.95 or more, and more than with a FIFO",
-                mean(fair, "jain") >= 0.95 and mean(fair, "jain") > mean(fast, "jain"),
-                basis="words",
-            ),
-            Claim(
-                "FQ preserves their throughput",
-                "preserves throughput (slide 34)",
-                f"{100 * mean(fair, 'share'):.0f} % of the available rate,"
-                f" {100 * mean(fast, 'share'):.0f} % with a FIFO",
-                "95 % of the FIFO's or more",
-                mean(fair, "share") >= 0.95 * mean(fast, "share"),
-                basis="words",
-            ),
-        ]
+        found: dict[str, Measured] = {
+            "fq-fair": jain(fair),
+            "fq-fairer": gaps(jain(fair), jain(fast)),
+            "fq-keeps": ratios(shares(fair), shares(fast)),
+        }
         if quick:
             return found
         one, four = data["1reno-20-fifo"], data["4reno-20-fifo"]
-        alone = data["1highspeed-625-fifo"]
-        large = data["4reno-625-fifo"]
-        return [
-            Claim(
-                "four Reno flows use more of the link than one, 20 packets",
-                "improved utilisation (slide 31)",
-                f"{100 * mean(four, 'share'):.0f} % instead of {100 * mean(one, 'share'):.0f} %",
-                "more",
-                mean(four, "share") > mean(one, "share"),
-                basis="words",
-            ),
-            *(
-                Claim(
-                    f"four Reno flows share roughly equally, {buffer} packets",
-                    f"approximate fairness (slide {slide})",
-                    f"Jain's index {mean(runs, 'jain'):.3f}",
-                    "0.9 or more",
-                    mean(runs, "jain") >= 0.9,
-                    basis="words",
-                )
-                for buffer, slide, runs in ((SMALL, 31, four), (LARGE, 32, large))
-            ),
-            Claim(
-                "four HSTCP flows are not fair, 625 packets, FIFO",
-                "poor fairness (slide 33)",
-                f"Jain's index {mean(fast, 'jain'):.3f}, four Reno flows {mean(large, 'jain'):.3f}",
-                "below 0.9",
-                mean(fast, "jain") < 0.9,
-                "the flows start within a second here, and lose packets in turns; the slides do not"
-                " give the start times",
-                basis="words",
-            ),
-            Claim(
-                "four HSTCP flows lose throughput, 625 packets, FIFO",
-                "loss of throughput (slide 33)",
-                f"{100 * mean(fast, 'share'):.0f} % of the available rate; one HSTCP flow"
-                f" {100 * mean(alone, 'share'):.0f} %",
-                "less than one flow alone",
-                mean(fast, "share") < mean(alone, "share"),
-                "SACK repairs losses of several flows at once within a round trip; ns-2's sources"
-                " of the time lost more throughput to each loss",
-                basis="words",
-            ),
-            *found,
-        ]
+        return found | {
+            "more": gaps(shares(four), shares(one)),
+            "equal-20": jain(four),
+            "equal-625": jain(data["4reno-625-fifo"]),
+            "hstcp-unfair": jain(fast),
+            "hstcp-loses": gaps(shares(fast), shares(data["1highspeed-625-fifo"])),
+        }
+
+
+def shares(runs: Sequence[Numbers]) -> list[float]:
+    """The share of the available rate that the permanent flows have [%]."""
+    return percent([run["share"] for run in runs])
+
+
+def lost(runs: Sequence[Numbers]) -> list[float]:
+    """The background's loss [%]."""
+    return percent([lost_share([run]) for run in runs])
+
+
+def jain(runs: Sequence[Numbers]) -> list[float]:
+    return [run["jain"] for run in runs]

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """A burst of joins, and churn, on Abilene and GÉANT."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
-from fairlab.figures.studies.forms import COMMIT, LINKS, PAPER
+from fairlab.figures.studies.forms import COMMIT, LINKS
 from fairlab.figures.studies.slbn.common import (
     COMMON,
     HIGH,
@@ -20,9 +21,9 @@ from fairlab.figures.studies.slbn.common import (
     numbers_of,
     panels,
     within,
-    worst,
 )
-from fairlab.figures.study import Case, Claim, Data, Numbers, Table
+from fairlab.figures.study import Case, Data, Numbers, Table
+from fairlab.figures.verdict import Measured
 from fairlab.results import plots
 from fairlab.slbn import abilene, geant, sessions_plan
 from fairlab.slbn.sessions import Plan, Recording
@@ -32,102 +33,30 @@ from fairlab.slbn.sessions_plan import Churn
 class Backbone(OneForm):
     """Sessions that join in a burst, and churn later."""
 
-    #: the start of the claims: the first sessions have their second rate [s]
-    early: float
-    #: the time after the last change that the source's figure shows [s]
-    patience: float
     #: the time that is drawn [s]
     window: tuple[float, float]
 
-    def rest_claims(self, runs: Sequence[Numbers]) -> list[Claim]:
-        """Claims about rates after the last change."""
-        count = max(run["sessions"] for run in runs)
-        off, over = worst(runs, "bits_off"), worst(runs, "bits_over")
-        settled = [run["settled"] for run in runs]
-        longest = max(run["longest_ms"] for run in runs)
-        took = None if None in settled else max(settled)
-        trips = "" if took is None else f", {1000 * took / longest:.1f} times the longest RTT"
-        return [
-            self.claim(
-                "at rest all rates are max-min fair",
-                "converges to the max-min fair rates",
-                f"off by {off:.1f} bit/s at most, of {runs[0]['rate'] / 1e6:.2f} Mbit/s on average",
-                f"1 bit/s for each session ({count}): divisions round down",
-                off <= count,
-            ),
-            self.claim(
-                "and no link is overshot at rest",
-                "links are never overshot at rest (follows from max-min fairness)",
-                f"{over:+.0f} bit/s at the fullest link",
-                f"1 bit/s for each session ({count})",
-                over <= count,
-            ),
-            self.claim(
-                "all rates are exact soon after the last change",
-                f"within the {self.patience:g} s after it that the figure shows (our reading)",
-                f"{milliseconds(took)} at worst{trips}",
-                f"at most {self.patience:g} s",
-                took is not None and took <= self.patience,
-            ),
-        ]
-
-    def transient_claims(self, runs: Sequence[Numbers], begin: float, end: float) -> list[Claim]:
-        """Claims about rates during joins and leaves."""
-        sources = [one for run in runs for one in within(run, "sources", begin, end)]
-        links = [one for run in runs for one in within(run, "links", begin, end)]
-        mean_of = [one[MEAN] for one in sources]
-        return [
-            self.claim(
-                "during churn assigned rates are accurate on average",
-                "accurate assignments, with small deviations from the average",
-                f"mean error at sources {min(mean_of):+.1f} to {max(mean_of):+.1f} %,"
-                f" 10th percentile {min(one[LOW] for one in sources):.0f} %,"
-                f" 90th {max(one[HIGH] for one in sources):+.0f} % at worst",
-                "mean within 20 % of the max-min rates, all percentiles within 60 %",
-                max(map(abs, mean_of)) <= 20
-                and all(one[LOW] >= -60 and one[HIGH] <= 60 for one in sources),
-            ),
-            self.claim(
-                "during churn links are not overshot on average",
-                "never overshooting them on average",
-                f"mean error at bottlenecks at most {max(one[MEAN] for one in links):+.2f} %",
-                "at most +2 % at any time",
-                max(one[MEAN] for one in links) <= 2,
-            ),
-        ]
-
-    def overshoot_claims(self, runs: Sequence[Numbers]) -> list[Claim]:
-        """What the paper's form does not have."""
-        over = worst(runs, "overshoot")
-        if self.form == PAPER:
-            return []
-        return [
-            Claim(
-                "assigned rates never exceed a link, not even while they change",
-                "never overshooting them on average",
-                f"at most {100 * over:.3f} % above a link's rate at any moment",
-                "0.1 %: slbnd reports a rate only if it moved by more than rounding",
-                over <= 0.001,
-                basis="ours",
-                algorithm=COMMIT,
-            )
-        ]
-
-    def control_claims(self, runs: Sequence[Numbers]) -> list[Claim]:
-        part, most = worst(runs, "control"), worst(runs, "link_control")
-        return [
-            self.claim(
-                "control packets use about 1 % of the rates",
-                "approximately 1 % of a session's rate",
-                f"{100 * part:.2f} % of the sessions' rates, both directions together;"
-                f" {100 * most:.1f} % of the busiest link in its busiest quarter of a second",
-                "2 % (1 % each way), and 5 % of a link, above which the link drops control packets",
-                part <= 0.02 and most <= 0.05,
-                "the recorded way back makes packets 6 octets longer for each hop, and a burst may"
-                " use a link's control share of 100 ms in advance",
-                basis="number",
-            )
-        ]
+    def measure_rates(
+        self, runs: Sequence[Numbers], begin: float, end: float
+    ) -> dict[str, Measured]:
+        """Errors between BEGIN and END, and at rest; control packets [%]."""
+        sources = [within(run, "sources", begin, end) for run in runs]
+        links = [within(run, "links", begin, end) for run in runs]
+        found: dict[str, Measured] = {
+            "mean": [max(abs(one[MEAN]) for one in seed) for seed in sources],
+            "percentiles": [
+                max(abs(v) for one in seed for v in one[LOW : HIGH + 1]) for seed in sources
+            ],
+            "overshoot": [max(one[MEAN] for one in seed) for seed in links],
+            "rest": [run["bits_off"] / run["sessions"] for run in runs],
+            "rest-links": [run["bits_over"] / run["sessions"] for run in runs],
+            "soon": [math.inf if run["settled"] is None else run["settled"] for run in runs],
+            "control": [100 * run["control"] for run in runs],
+            "control-link": [100 * run["link_control"] for run in runs],
+        }
+        if self.form == COMMIT:
+            found["never-above"] = [100 * run["overshoot"] for run in runs]
+        return found
 
     def draw_sources_and_links(self, axes: Sequence[Any], runs: Sequence[Numbers]) -> None:
         draw_errors(axes[0], runs, "sources", "mean, 10th and 90th percentile", plots.COLOURS[0])
@@ -194,7 +123,8 @@ class Abilene(Backbone):
         "At first no rate can be right: those of the first sessions are a round trip old when the"
         " others join. Claims cover the time from 250 ms on.",
     )
-    early, patience = 0.25, 1.3
+    #: when claims begin: the first sessions have their second rate [s]
+    early = 0.25
     window = (0.0, 2.0)
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
@@ -217,24 +147,10 @@ class Abilene(Backbone):
     def reduce(self, case: Case, outcome: Recording) -> Numbers:
         return numbers_of(outcome)
 
-    def claims(self, data: Data, quick: bool) -> list[Claim]:
-        del quick
-        rates, queues = data[RATES], data[QUEUES]
-        longest = max(one for run in queues for _, one in run["queue"])
-        return [
-            *self.transient_claims(rates, self.early, self.window[1]),
-            *self.rest_claims(rates),
-            *self.overshoot_claims(rates),
-            *self.control_claims(rates),
-            self.claim(
-                "queues stay short, though data follows the assigned rates from the first one on",
-                "the maximum of queue sizes is bounded by 3 % of the link capacity",
-                f"{longest:.1f} ms, {longest / 10:.2f} % of what a link carries in a second",
-                "3 % of a second, 30 ms (our reading of the unit)",
-                longest <= 30,
-                basis="number",
-            ),
-        ]
+    def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
+        return self.measure_rates(data[RATES], self.early, self.window[1]) | {
+            "queues": [max(longest for _, longest in run["queue"]) for run in data[QUEUES]]
+        }
 
     def draw(self, figure: Any, data: Data) -> None:
         axes = panels(figure, 3)
@@ -260,7 +176,6 @@ class Research(Backbone):
         *COMMON,
         "Without data, which would take hours at gigabits; slbn-abilene has queues.",
     )
-    early, patience = 0.25, 1.0
     window = (0.0, 6.5)
     churn = (4.0, 5.0)
 
@@ -274,32 +189,17 @@ class Research(Backbone):
     def reduce(self, case: Case, outcome: Recording) -> Numbers:
         return numbers_of(outcome)
 
-    def claims(self, data: Data, quick: bool) -> list[Claim]:
+    def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
         runs = data[RATES]
         begin = 1.5 if quick else self.churn[0]
         # The second of churn, and half a second after it.
         end = begin + 1.5
-        links = [one for run in runs for one in within(run, "links", begin, end)]
-        high = max(one[HIGH] for one in links)
-        overshoot = self.claim(
-            "churn does not overshoot links by much",
-            "no significant overshooting; BFYZ's is higher, but always below 5 %",
-            f"90th percentile of bottlenecks {high:+.1f} % at most, until 0.5 s after the churn",
-            "below +5 %",
-            high < 5,
-            "sessions that have to reduce their rates are notified up to a round trip after the"
-            " newcomers have theirs, and in this second half of all sessions change; the limit is"
-            " exceeded in one of sixty samples, 50 ms apart, of two runs",
-            basis="number",
-        )
-        return [
-            *self.transient_claims(runs, begin, end),
-            # With few sessions a percentile is a single link.
-            *([] if quick else [overshoot]),
-            *self.rest_claims(runs),
-            *self.overshoot_claims(runs),
-            *self.control_claims(runs),
-        ]
+        found = self.measure_rates(runs, begin, end)
+        # With few sessions a percentile is a single link.
+        if not quick:
+            links = [within(run, "links", begin, end) for run in runs]
+            found["high"] = [max(one[HIGH] for one in seed) for seed in links]
+        return found
 
     def draw(self, figure: Any, data: Data) -> None:
         axes = panels(figure, 3)

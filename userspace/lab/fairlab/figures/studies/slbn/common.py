@@ -5,8 +5,8 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from fairlab.figures.studies.forms import COMMIT, COMMIT_LABEL, PAPER, PUBLISHED, basis_of
-from fairlab.figures.study import Basis, Claim, Numbers, Study
+from fairlab.figures.studies.forms import COMMIT, COMMIT_LABEL, PAPER
+from fairlab.figures.study import Numbers, Study
 from fairlab.slbn.mesh import Mesh
 from fairlab.slbn.sessions import Recording
 from fairlab.slbn.sessions_analysis import Comparison, summary
@@ -30,7 +30,6 @@ COMMON = (
 class OneForm(Study):
     """A study that runs one form of SLBN, which its claims are about."""
 
-    published = PUBLISHED
     figure: str  # the name, with the paper's form
     subject: str  # the title, but for the form
 
@@ -39,10 +38,6 @@ class OneForm(Study):
         self.label = COMMIT_LABEL if form == COMMIT else form
         self.name = self.figure if form == PAPER else f"{self.figure}-commit"
         self.title = f"{self.label}: {self.subject}"
-
-    def claim(self, *words: Any, basis: Basis = "words") -> Claim:
-        """A claim of the paper."""
-        return Claim(*words, basis=basis_of(self.form, basis), algorithm=self.form)
 
 
 def longest_ms(mesh: Mesh) -> float:

@@ -7,7 +7,9 @@ from typing import Any
 
 from fairlab.figures.studies.forms import LINKS
 from fairlab.figures.studies.slbn.common import SOURCE, OneForm
-from fairlab.figures.study import Case, Claim, Data, Numbers, Table
+from fairlab.figures.studies.spread import by_seed, mean_of
+from fairlab.figures.study import Case, Data, Numbers, Table
+from fairlab.figures.verdict import Measured
 from fairlab.results import plots
 from fairlab.slbn import sessions_plan
 from fairlab.slbn.sessions import Plan, Recording
@@ -96,52 +98,25 @@ class Levels(OneForm):
     def cycles(runs: Sequence[Numbers]) -> list[float]:
         return [one for run in runs for one in run["cycles"] if one is not None]
 
-    def claims(self, data: Data, quick: bool) -> list[Claim]:
-        missing = sum(
-            one is None for runs in data.values() for run in runs for one in run["cycles"]
-        )
-        total = sum(len(run["cycles"]) for runs in data.values() for run in runs)
-        means = {
-            runs[0]["levels"]: statistics.fmean(self.cycles(runs))
-            for name, runs in data.items()
-            if name.startswith("levels-") and self.cycles(runs)
+    def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
+        return by_seed(data, self.measure_seed)
+
+    def measure_seed(self, seed: dict[str, Numbers]) -> dict[str, float | dict[str, float]]:
+        """Lines that converge [%]; cycles above two for each level; apart by RTT [%]."""
+        every = [one for run in seed.values() for one in run["cycles"]]
+        means = {name: mean_of(self.cycles([run])) for name, run in seed.items()}
+        by_levels = {
+            run["levels"]: means[name] for name, run in seed.items() if name.startswith("levels-")
         }
-        few, many = min(means), max(means)
-        slope = (means[many] - means[few]) / (many - few)
-        above = max(mean - (means[few] + 2 * (n - few)) for n, mean in means.items())
-        own = max(run["levels"] for name, runs in data.items() if "rtt" in name for run in runs)
-        trips = {
-            runs[0]["round_trip_ms"]: statistics.fmean(self.cycles(runs))
-            for runs in data.values()
-            if runs[0]["levels"] == own and self.cycles(runs)
+        few = min(by_levels)
+        own = max(run["levels"] for name, run in seed.items() if "rtt" in name)
+        trips = [means[name] for name, run in seed.items() if run["levels"] == own]
+        middle = statistics.fmean(trips)
+        return {
+            "converges": 100 * (1 - every.count(None) / len(every)),
+            "levels": max(mean - (by_levels[few] + 2 * (n - few)) for n, mean in by_levels.items()),
+            "rtt": 100 * max(abs(mean / middle - 1) for mean in trips),
         }
-        middle = statistics.fmean(trips.values())
-        apart = max(abs(mean / middle - 1) for mean in trips.values())
-        return [
-            self.claim(
-                "each line converges to the max-min rates",
-                "converges to the max-min fair rates",
-                f"{total - missing} of {total} did",
-                "all of them",
-                not missing,
-            ),
-            self.claim(
-                "cycles grow in proportion to the levels of bottlenecks",
-                "in the order of the number of levels (in words)",
-                f"{means[few]:.1f} cycles at {few}, {means[many]:.1f} at {many}:"
-                f" {slope:.2f} per additional level",
-                "at most 2 cycles per additional level, for each number of levels",
-                above <= 0.5,
-            ),
-            self.claim(
-                "the number of cycles is independent of the RTT",
-                "converges independently of sessions' RTT",
-                f"{own} levels: "
-                + ", ".join(f"{cycles:.1f} at {ms:g} ms" for ms, cycles in sorted(trips.items())),
-                "each within 30 % of their mean",
-                apart <= 0.3,
-            ),
-        ]
 
     def draw(self, figure: Any, data: Data) -> None:
         figure.set_size_inches(8, 3.6)

@@ -7,7 +7,9 @@ from typing import Any, ClassVar
 
 from fairlab.figures.studies.forms import PAPER
 from fairlab.figures.studies.slbn.common import SOURCE, OneForm, draw_errors, worst
-from fairlab.figures.study import Case, Claim, Data, Numbers, Table
+from fairlab.figures.studies.spread import ratios
+from fairlab.figures.study import Case, Data, Numbers, Table
+from fairlab.figures.verdict import Measured
 from fairlab.results import plots
 from fairlab.slbn import abilene, sessions_tcp
 from fairlab.slbn.sessions_analysis import summary
@@ -104,55 +106,23 @@ class BesideTcp(OneForm):
         """The mean magnitude of the flows' errors [%]."""
         return statistics.fmean(abs(error) for run in runs for error in run["at_rest"])
 
-    def claims(self, data: Data, quick: bool) -> list[Claim]:
-        del quick
-        ours, fair, plain = (data[variant] for variant in self.variants)
-        errors = [error for run in ours for error in run["at_rest"]]
-        lost = sum(run["lost"] for run in ours)
-        queue = worst(ours, "queue_longest")
-        usual = {v: statistics.fmean(run["queue_usual"] for run in data[v]) for v in self.variants}
-        return [
-            self.claim(
-                "with SLBN each flow gets its max-min fair rate",
-                "max-min fair rates, with links used almost in full",
-                f"{min(errors):+.1f} to {max(errors):+.1f} %, by {self.off(ours):.1f} % on average",
-                "each from -25 to +5 %: links keep 5 %, control packets and ACKs use a part, and"
-                " TCP does not always fill its assigned rate quickly",
-                min(errors) >= -25 and max(errors) <= 5,
-                "the agent lowers the demand of a flow that stays below its rate, and SLBN assigns"
-                " the rest to others, which then get more than if all demanded everything",
+    def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
+        """Errors [%]; packets; the longest queue [ms]."""
+        ours, _, plain = (data[variant] for variant in self.variants)
+        off = {variant: [self.off([run]) for run in data[variant]] for variant in self.variants}
+        return {
+            "fair": {
+                "least": [min(run["at_rest"]) for run in ours],
+                "most": [max(run["at_rest"]) for run in ours],
+            },
+            "fifo": ratios(off["pfifo"], off["slbn"]),
+            # Runs that were stored before lack what pacers dropped.
+            "lossless": [run["lost"] + run.get("paced", 0) for run in ours],
+            "retransmits": ratios(
+                [run["retransmits"] for run in ours], [run["retransmits"] for run in plain]
             ),
-            self.claim(
-                "TCP alone in FIFOs is much less fair",
-                "TCP converges slowly to its share (section I; no number)",
-                f"off by {self.off(plain):.0f} % on average, with drr_fq by {self.off(fair):.0f} %",
-                "with FIFOs at least three times the error with SLBN",
-                self.off(plain) >= 3 * self.off(ours),
-                "SLBN's error is nearly the same for all flows (headroom, control packets, ACKs);"
-                " with FIFOs flows get between nothing and twice their share",
-            ),
-            self.claim(
-                "with SLBN no link loses a packet",
-                "closed loops discard and retransmit packets; explicit rates need not",
-                f"{lost}; drr_fq {sum(run['lost'] for run in fair)},"
-                f" pfifo {sum(run['lost'] for run in plain)}",
-                "none",
-                lost == 0,
-                "in some runs the queue after joins (below) fills the buffer of a link to a host",
-            ),
-            self.claim(
-                "and queues are short",
-                "the maximum of queue sizes is bounded by 3 % of the link capacity",
-                f"{queue:.0f} ms at most after the first 3 s; the mean of the longest is"
-                f" {usual['slbn']:.0f} ms, {usual['drr_fq']:.0f} with drr_fq,"
-                f" {usual['pfifo']:.0f} with pfifo",
-                "at most 30 ms",
-                queue <= 30,
-                "for about two seconds after flows join, their packets without an assigned rate,"
-                " and the first bursts with one, add up at a link from several access routers; the"
-                " queue then drains by the headroom",
-            ),
-        ]
+            "queues": [run["queue_longest"] for run in ours],
+        }
 
     def draw(self, figure: Any, data: Data) -> None:
         figure.set_size_inches(8, 7.4)

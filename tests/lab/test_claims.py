@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Registered claims: files with mistakes, and the judgement of measurements."""
+
+import math
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+from fairlab.figures import registry, verdict
+from fairlab.figures.studies import ALL
+from fairlab.figures.verdict import CONSISTENT, INCONCLUSIVE, INCONSISTENT, NOT_TESTABLE
+from fairlab.model.errors import UsageError
+
+from tests.lab.labtools import TOP
+
+COINS = (TOP / "tests" / "lab" / "coins.toml").read_text()
+
+
+def read(place: Path, text: str) -> registry.Source:
+    (place / "claims.toml").write_text(text)
+    return registry.read(place / "claims.toml")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "message"),
+    [
+        ('class = "number"', 'class = "hope"', 14, "class 'hope' is not one of number, formula"),
+        ('unit = "%"', "", 25, "unit is missing"),
+        ('unit = "%"', 'unit = ""', 16, "unit = '' is not valid"),
+        ('tolerance.reason = "chance in 1000 tosses"', "", 18, "the tolerance has no reason"),
+        ("tolerance.absolute = 5", 'tolerance.most = "5"', 18, "most = '5' is not valid"),
+        ("tolerance.absolute = 5", "tolerance.most = 5", 18, "a two-sided tolerance has least"),
+        ("tolerance.absolute = 5", "tolerance.width = 5", 18, "width = 5 is not valid"),
+        ("two_sided = true", "two_sided = false", 18, "is one positive number, two-sided"),
+        ("value = 50\n", "", 14, "class number needs a value"),
+        ('statistic = "mean"', 'statistic = "best"', 20, "statistic 'best' is not one of mean"),
+        ("seeds = 3", "seeds = 0", 23, "a computed value has 0 seeds, any other one or more"),
+        ('algorithm = "coin"', 'algorithm = "card"', 21, "algorithm 'card' is not the source's"),
+        ('algorithm = "coin"', 'algorithm = "die"', 21, "a claim about a stand-in is not testable"),
+        ('cases = ["fair"]', "cases = 3", 22, "cases = 3 is not valid"),
+        ('place = "page 1"', 'place = "1"\npage = "1"', 14, "'page' is not known"),
+        ('id = "heads"\n', "", 25, "id is missing"),
+        ('study = "bent-coin"', 'study = "fair-coin"', 45, "'fair-coin/heads' is not unique"),
+        ("[source]", "[sauce]", 4, "no table 'sauce' is known"),
+        ('[[group.claim]]\nid = "heads"', "[[group.claim]]\nid =", 26, "Invalid value"),
+        ('state = "missing"', 'state = "lost"', 69, "state 'lost' is not one of reproduced"),
+    ],
+)
+def test_mistakes_are_refused_with_their_line(
+    tmp_path: Path, old: str, new: str, line: int, message: str
+) -> None:
+    assert len(read(tmp_path, COINS).claims) == 3
+    with pytest.raises(UsageError) as caught:
+        read(tmp_path, COINS.replace(old, new, 1))
+    assert message in str(caught.value)
+    assert str(caught.value).startswith(f"{tmp_path / 'claims.toml'}:{line}: ")
+
+
+def claim(statistic: str = "mean", least: float = 10, most: float = 20) -> registry.Claim:
+    return registry.Claim(
+        "s", "c", "text", "said", "page", "words", "%", least, most, "ours", statistic, "a",
+        ("*",), 2, False, "0" * 64,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("statistic", "values", "expected"),
+    [
+        ("mean", (15, 15.2), CONSISTENT),
+        ("mean", (14, 17), INCONCLUSIVE),  # 15.5 [-3.6, 34.6]
+        ("mean", (15,), INCONCLUSIVE),
+        ("mean", (30, 30.1), INCONSISTENT),
+        ("mean", (21, 25), INCONCLUSIVE),
+        ("mean", (21, 22, 21.5, 22), INCONSISTENT),
+        ("geometric mean", (30, 30.1), INCONSISTENT),
+        ("geometric mean", (10, 20), INCONCLUSIVE),
+        ("each run", (15, 15.1), CONSISTENT),
+        ("each run", (15, 21), INCONSISTENT),
+        ("each run", (15, 19), INCONCLUSIVE),
+        ("each run", (math.inf, math.inf), INCONSISTENT),
+        ("mean", (math.inf, 15), INCONCLUSIVE),
+        ("exact", (15,), CONSISTENT),
+        ("exact", (21,), INCONSISTENT),
+        ("mean", (), INCONCLUSIVE),
+    ],
+)
+def test_judgement(statistic: str, values: tuple[float, ...], expected: str) -> None:
+    assert verdict.judge(claim(statistic), values).verdict == expected
+
+
+def test_fewer_seeds_than_registered_are_inconclusive() -> None:
+    many = registry.Claim(**{**claim().__dict__, "seeds": 3})
+    assert verdict.judge(many, (15, 15.1)).verdict == INCONCLUSIVE
+    assert verdict.judge(many, (15, 15.1, 15)).verdict == CONSISTENT
+
+
+def test_all_parts_have_to_agree() -> None:
+    good, bad, open_ = (15, 15.1), (30, 30.1), (14, 17)
+    judge = verdict.judge
+    assert judge(claim(), {"a": good, "b": good}).verdict == CONSISTENT
+    assert judge(claim(), {"a": good, "b": open_}).verdict == INCONCLUSIVE
+    found = judge(claim(), {"a": open_, "b": bad, "c": good, "d": good})
+    assert found.verdict == INCONSISTENT and found.worst and found.worst.name == "b"
+    assert verdict.in_words(found, "%") == "b: 30.1 [29.4, 30.7], 30 to 30.1 (4 in all) %"
+
+
+def test_stand_ins_are_not_testable_whatever_they_do() -> None:
+    excused = registry.Claim(**{**claim().__dict__, "not_testable": "a stand-in"})
+    assert verdict.judge(excused, (15, 15.1)).verdict == NOT_TESTABLE
+    assert verdict.judge(excused, (30, 30.1)).verdict == NOT_TESTABLE
+
+
+# --- the project's claims -----------------------------------------------------------------------
+
+
+def test_claims_are_of_studies_and_their_cases() -> None:
+    studies = {study.name: study for study in ALL}
+    for source in registry.sources():
+        for one in source.claims:
+            cases = [case.name for case in studies[one.study].cases(quick=False, seed=1)]
+            for pattern in one.cases:
+                assert any(fnmatchcase(case, pattern) for case in cases), (one.name, pattern)
+            assert one.statistic == "exact" or one.cases, one.name
+            assert one.seeds <= len(studies[one.study].seeds(quick=False)), one.name
+
+
+def test_only_slbn_as_published_runs_for_its_claims() -> None:
+    """A claim of the paper that another form judges is refused."""
+    path = registry.OWN / "slbn.toml"
+    assert '"slbn"' not in path.read_text().split("[[group]]")[0]
+    sources = {source.name: source for source in registry.sources()}
+    assert {claim.algorithm for claim in sources["slbn"].claims if "slbn" in claim.algorithm} <= {
+        *("slbn-paper", "slbn-paper, pfifo", "slbn-paper, erica, rcp", "slbn-paper, bfyz"),
+        *("slbn-paper, erica", "slbn-paper, rcp", "slbn-paper, bfyz, piqi-rcp, cobb"),
+    }
+    assert [source.name for source in sources.values() if source.ours] == ["fairpath"]
+
+
+def test_an_explanation_does_not_change_the_hash(tmp_path: Path) -> None:
+    def hashes(text: str) -> list[str]:
+        return [claim.sha256 for claim in read(tmp_path, text).claims]
+
+    assert hashes(COINS) == hashes(COINS.replace("The coin is <bent>", "chance"))
+    before, after = hashes(COINS), hashes(COINS.replace("least = 85", "least = 84"))
+    assert [a == b for a, b in zip(before, after, strict=True)] == [True, False, True]

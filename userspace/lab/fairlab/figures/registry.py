@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The claims of the published sources, and this project's own, as data: claims/*.toml.
+
+A claim is registered before the runs that it is judged by: a stored run has the SHA-256 of each
+(Gallery.execute()), so a claim that was added or changed later is known as such.  A file has one
+source:
+
+    [source]       title; algorithms: what may run for its claims; stand_ins: those of them that
+                   only resemble what they are named after; ours: nothing is published
+    [[group]]      fields that several claims share; study: theirs
+    [[group.claim]]  a claim: one statement, and how it is judged (FIELDS)
+    [[content]]    a page or slide: what it has, and whether it is reproduced (STATES)
+    [[erratum]]    an error of the source
+
+A mistake in a file is an error with the file and the line.
+"""
+
+import functools
+import hashlib
+import json
+import math
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from fairlab.model.errors import UsageError
+
+OWN = Path(__file__).parent / "claims"
+
+CLASSES = {
+    "number": "a published value",
+    "formula": "a published formula, or what follows from one",
+    "order": "a published order of values",
+    "trend": "a published rise or fall, without values",
+    "words": "published words, or a figure without values: the threshold is ours",
+}
+#: The lines of a headline: numbers of the source, and what needs a threshold of ours.
+HEADLINES = {
+    "values, formulas and orders": ("number", "formula", "order"),
+    "words and curves without values, with our thresholds": ("trend", "words"),
+}
+#: How the values of a claim, one for each seed, become one.
+STATISTICS = {
+    "mean": "their mean",
+    "geometric mean": "their geometric mean",
+    "each run": "their mean, and each of them",
+    "exact": "one value, computed",
+}
+STATES = {
+    "reproduced": "run, and judged by claims",
+    "partly": "run in part, or without a claim",
+    "missing": "could be run here, and is not",
+    "out of scope": "not about what this project implements",
+}
+#: What makes the range that is accepted, beside `reason`; those of the second line need a value.
+BOUNDS = ("least", "most")
+AROUND = ("factor", "relative", "absolute")
+
+#: A claim's fields and their types; the optional ones have a default in Claim.
+FIELDS: dict[str, type | tuple[type, ...]] = {
+    "study": str,
+    "id": str,  # unique in the study
+    "text": str,
+    "quotation": str,
+    "place": str,  # page, slide, figure
+    "class": str,
+    "unit": str,
+    "tolerance": dict,
+    "two_sided": bool,
+    "statistic": str,
+    "algorithm": str,  # several: with commas
+    "cases": list,  # shell patterns
+    "seeds": int,  # at least; 0: computed
+}
+OPTIONAL: dict[str, type | tuple[type, ...]] = {
+    "value": (int, float),
+    "unit_is_our_reading": bool,
+    "not_testable": str,  # why
+    "why": str,  # the likely reason, if it is not consistent
+}
+
+SOURCE_FIELDS: dict[str, type | tuple[type, ...]] = {"title": str, "algorithms": list}
+ROW_FIELDS: dict[str, type | tuple[type, ...]] = {"place": str, "text": str}
+HEAD = re.compile(r"\[\[?\s*([\w.]+)\s*\]")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A registered claim; TOML's `class` is `kind` here."""
+
+    study: str
+    id: str
+    text: str
+    quotation: str
+    place: str
+    kind: str
+    unit: str
+    least: float
+    most: float
+    reason: str  # of the tolerance
+    statistic: str
+    algorithm: str
+    cases: tuple[str, ...]
+    seeds: int
+    ours: bool
+    sha256: str
+    value: float | None = None
+    unit_is_our_reading: bool = False
+    not_testable: str = ""
+    why: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name in all files."""
+        return f"{self.study}/{self.id}"
+
+    def covers(self, case: str) -> bool:
+        """Whether the claim is judged by the runs of CASE."""
+        return any(fnmatchcase(case, pattern) for pattern in self.cases)
+
+
+@dataclass(frozen=True)
+class Source:
+    """What one file has."""
+
+    name: str
+    title: str
+    ours: bool = False
+    claims: tuple[Claim, ...] = ()
+    contents: tuple[dict[str, str], ...] = ()
+    errata: tuple[dict[str, str], ...] = ()
+
+
+@dataclass
+class Place:
+    """A table of a file, for errors with its line."""
+
+    path: Path
+    lines: Sequence[str]
+    #: the lines of the table, and of the group that it is in
+    spans: tuple[range, ...]
+    table: dict[str, Any] = field(default_factory=dict)
+
+    def fail(self, reason: str, key: str = "") -> UsageError:
+        """The error REASON at the line of KEY; without it, or if it is missing, of the table."""
+        own = re.compile(rf"\s*{re.escape(key)}\s*[.=]")
+        found = (n for span in self.spans for n in span if key and own.match(self.lines[n]))
+        line = next(found, self.spans[0].start)
+        return UsageError(f"{self.path}:{line + 1}: {reason}")
+
+    def check(
+        self,
+        required: dict[str, type | tuple[type, ...]],
+        optional: dict[str, type | tuple[type, ...]],
+    ) -> None:
+        """All required fields, no unknown ones, of the right types, no empty text."""
+        for key in required:
+            if key not in self.table:
+                raise self.fail(f"{key} is missing")
+        for key, value in self.table.items():
+            kind = required.get(key) or optional.get(key)
+            if kind is None:
+                raise self.fail(f"'{key}' is not known", key)
+            wrong = not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)
+            if wrong or value == "":
+                raise self.fail(f"{key} = {value!r} is not valid", key)
+
+    def one_of(self, key: str, known: Sequence[str]) -> None:
+        if self.table[key] not in known:
+            raise self.fail(f"{key} '{self.table[key]}' is not one of {', '.join(known)}", key)
+
+
+def tables(path: Path, document: dict[str, Any], text: str) -> Iterator[tuple[str, Place]]:
+    """The tables of a file by their kind; those of claims have the fields of their groups."""
+    lines = text.splitlines()
+    heads = [(n, head[1]) for n, line in enumerate(lines) if (head := HEAD.match(line))]
+    groups, claims, others = iter(()), iter(()), {}  # type: ignore[var-annotated]
+    ends = [n for n, _ in heads[1:]] + [len(lines)]
+    group: dict[str, Any] = {}
+    above = range(0)
+    groups = iter(document.get("group", ()))
+    for (begin, name), end in zip(heads, ends, strict=True):
+        span = range(begin, end)
+        if name == "group":
+            group, above = dict(next(groups)), span
+            claims = iter(group.pop("claim", ()))
+        elif name == "group.claim":
+            yield "claim", Place(path, lines, (span, above), group | next(claims))
+        elif name == "source":
+            yield name, Place(path, lines, (span,), document[name])
+        elif name in ("content", "erratum"):
+            found = others.setdefault(name, iter(document[name]))
+            yield name, Place(path, lines, (span,), next(found))
+        else:
+            raise Place(path, lines, (span,)).fail(f"no table '{name}' is known")
+
+
+def accepted(place: Place) -> tuple[float, float]:
+    """The range that a claim accepts."""
+    claim, tolerance = place.table, place.table["tolerance"]
+    if not str(tolerance.get("reason", "")).strip():
+        raise place.fail("the tolerance has no reason", "tolerance")
+    known = {*BOUNDS, *AROUND, "reason"}
+    numbers = {key: value for key, value in tolerance.items() if key != "reason"}
+    for key, value in numbers.items():
+        if key not in known or isinstance(value, bool) or not isinstance(value, int | float):
+            raise place.fail(f"the tolerance's {key} = {value!r} is not valid", "tolerance")
+    around = [key for key in AROUND if key in numbers]
+    if around:
+        value, how = claim.get("value"), around[0]
+        if len(numbers) > 1 or not claim["two_sided"] or value is None or numbers[how] <= 0:
+            raise place.fail(
+                f"a tolerance by {how} is one positive number, two-sided, and needs a value",
+                "tolerance",
+            )
+        if how == "factor":
+            return value / numbers[how], value * numbers[how]
+        width = numbers[how] * (value if how == "relative" else 1)
+        return value - width, value + width
+    if len(numbers) != (2 if claim["two_sided"] else 1):
+        raise place.fail(
+            "a two-sided tolerance has least and most, or one of"
+            f" {', '.join(AROUND)}; another least or most",
+            "tolerance",
+        )
+    low, high = numbers.get("least", -math.inf), numbers.get("most", math.inf)
+    if low > high:
+        raise place.fail("the tolerance's least is above its most", "tolerance")
+    return low, high
+
+
+def read_claim(place: Place, source: dict[str, Any]) -> Claim:
+    place.check(FIELDS, OPTIONAL)
+    found = place.table
+    place.one_of("class", list(CLASSES))
+    place.one_of("statistic", list(STATISTICS))
+    computed = found["statistic"] == "exact"
+    if computed == bool(found["seeds"]) or found["seeds"] < 0:
+        raise place.fail("a computed value has 0 seeds, any other one or more", "seeds")
+    if found["class"] == "number" and "value" not in found:
+        raise place.fail("class number needs a value", "class")
+    ran = [name.strip() for name in found["algorithm"].split(",")]
+    for name in ran:
+        if name not in source["algorithms"]:
+            known = ", ".join(source["algorithms"])
+            raise place.fail(f"algorithm '{name}' is not the source's ({known})", "algorithm")
+    if set(ran) & set(source.get("stand_ins", ())) and "not_testable" not in found:
+        raise place.fail("a claim about a stand-in is not testable: say why", "algorithm")
+    low, high = accepted(place)
+    # The likely reason of a failure is written after the run.
+    hashed = json.dumps({k: v for k, v in found.items() if k != "why"}, sort_keys=True)
+    rest = {k: v for k, v in found.items() if k not in ("class", "tolerance", "two_sided")}
+    return Claim(
+        **rest | {"cases": tuple(found["cases"])},
+        kind=found["class"],
+        least=low,
+        most=high,
+        reason=found["tolerance"]["reason"],
+        ours=source.get("ours", False),
+        sha256=hashlib.sha256(hashed.encode()).hexdigest(),
+    )
+
+
+def read(path: Path) -> Source:
+    """The source in a file; UsageError with the line of its first mistake."""
+    try:
+        text = path.read_text()
+        document = tomllib.loads(text)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    except ValueError as error:
+        line = re.search(r"at line (\d+)", str(error))
+        raise UsageError(f"{path}:{line[1] if line else 1}: {error}") from None
+    source: dict[str, Any] | None = None
+    claims: dict[str, Claim] = {}
+    rows: dict[str, list[dict[str, str]]] = {"content": [], "erratum": []}
+    for kind, place in tables(path, document, text):
+        if kind == "source":
+            place.check(SOURCE_FIELDS, {"stand_ins": list, "ours": bool})
+            source = place.table
+        elif source is None:
+            raise place.fail("the first table must be [source]")
+        elif kind == "claim":
+            claim = read_claim(place, source)
+            if claim.name in claims:
+                raise place.fail(f"id '{claim.name}' is not unique", "id")
+            claims[claim.name] = claim
+        else:
+            content = kind == "content"
+            place.check(ROW_FIELDS | ({"state": str} if content else {}), {"where": str})
+            if content:
+                place.one_of("state", list(STATES))
+            rows[kind].append(place.table)
+    if source is None:
+        raise UsageError(f"{path}:1: there is no table [source]")
+    known = tuple(claims.values())
+    ours = bool(source.get("ours", False))
+    return Source(
+        path.stem, source["title"], ours, known, tuple(rows["content"]), tuple(rows["erratum"])
+    )
+
+
+@functools.cache
+def sources(studies: Path | None = None) -> tuple[Source, ...]:
+    """The sources of the lab's claims; of a user's STUDIES, the file beside them, if there is one.
+
+    The published ones first.
+    """
+    if studies is None:
+        found = [read(path) for path in sorted(OWN.glob("*.toml"))]
+        return tuple(sorted(found, key=lambda one: one.ours))
+    beside = studies.with_suffix(".toml")
+    return (read(beside),) if beside.exists() else ()
+
+
+def of(study: str, studies: Path | None = None) -> dict[str, Claim]:
+    """The claims of a study, by id."""
+    every = (claim for source in sources(studies) for claim in source.claims)
+    return {claim.id: claim for claim in every if claim.study == study}
