@@ -415,6 +415,32 @@ def test_measures_that_old_runs_lack(tmp_path: Path) -> None:
     assert "goodput, Mbit/s" in texts and not [text for text in texts if "max-min" in text]
 
 
+def test_waits_of_bands(tmp_path: Path) -> None:
+    """Of links that have bands; stacks without are shown beside them, and not compared."""
+    assigned = [0] * 144
+    # 990 of 10 to 11 times 1024 ns, 10 of 4096 to 4608 times.
+    assigned[10], assigned[80] = 990, 10
+    write_run(tmp_path, waits={"assigned": assigned, "new": [0] * 144})
+    run = made_up().read(tmp_path)
+    most = 4608 * 1.024e-3
+    assert run["waits"]["assigned"] == {
+        "p50": pytest.approx(11 * 1.024e-3),
+        "p99": pytest.approx(11 * 1.024e-3),
+        "p999": pytest.approx(most),
+    }
+    write_run(tmp_path, waits={})
+    plain = made_up().read(tmp_path)
+    assert plain["waits"] is None
+    data = {"slbn_in_cubic": [run] * 3, "fq_codel_in_cubic": [plain] * 3}
+    texts = [measure.text for measure in measures.shown(data)]
+    assert "wait of assigned packets at a link, p99.9, ms" in texts
+    assert not [text for text in texts if "wait of new" in text]
+    table = studies.Comparison(WORKLOADS["parking-lot"]).table(data)
+    column = table.columns.index("wait of assigned packets at a link, p99.9, ms")
+    assert [row[column] for row in table.rows] == ["4.72 ± 0.00", "–"]
+    assert not [text for text in measures.losses(data) if "wait of" in text]
+
+
 def test_percentiles_of_counted_values() -> None:
     counts = [(1.0, 50), (2.0, 49), (9.0, 1)]
     assert [waits.percentile(counts, n) for n in (50, 51, 99, 99.5)] == [1, 2, 2, 9]

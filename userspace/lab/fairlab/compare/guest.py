@@ -34,6 +34,8 @@ GET_READY = 1.0
 #: Time for the last packets to arrive [s].
 DRAIN = 2.0
 WINDOW_SECONDS = 2
+#: of drr_fq, in the order of its classes
+BANDS = ("new", "assigned", "unassigned")
 PROTOCOLS = {"tcp": "ip_proto tcp", "udp": "ip_proto udp"}
 
 
@@ -200,6 +202,19 @@ def link_counters(lab: Laboratory) -> tuple[dict[str, int], int]:
     return carried, hidden
 
 
+def band_waits(lab: Laboratory) -> dict[str, list[int]]:
+    """Packets by how long they waited, of each band, of all links that have bands."""
+    found: dict[str, list[int]] = {}
+    for end in network.trunks(lab.network):
+        with lab.queue_reader(end.node) as reader:
+            waits = reader.band_waits(lab.interface_index(end))
+        for number, counts in waits.items():
+            band = BANDS[number - 1]
+            before = found.get(band, [0] * len(counts))
+            found[band] = [a + b for a, b in zip(before, counts, strict=True)]
+    return found
+
+
 def start_agents(lab: Laboratory, plan: Plan, stack: ExitStack) -> Agents:
     """An agent on each access router, with its defaults."""
     agents = Agents(lab)
@@ -254,6 +269,7 @@ def measure(plan: Plan, directory: Path, progress: Progress) -> None:
             "sent": sent(lab, plan),
             "carried": carried,
             "hidden": hidden,
+            "waits": band_waits(lab),
             "backlog_drops": host.Load.now().since(load).backlog_drops,
             "out_of_memory": evidence.tcp_memory(lab, lab.network.hosts),
             "times": [when - begin for when in sampler.times],

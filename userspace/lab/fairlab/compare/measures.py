@@ -13,8 +13,10 @@ from fairlab.figures.study import Data, Numbers
 class Measure:
     """A number of each run: its key, its name, and whether more of it is better."""
 
-    def __init__(self, key: str, text: str, digits: int, better: int) -> None:
+    def __init__(self, key: str, text: str, digits: int, better: int, some: bool = False) -> None:
+        """SOME: it is shown if some of the cases have it."""
         self.key, self.text, self.digits, self.better = key, text, digits, better
+        self.some = some
 
     def of(self, run: Numbers) -> float | None:
         """The value of a run; None if it has none."""
@@ -44,6 +46,13 @@ MEASURES = (
     Measure("unfinished", "flows unfinished", 1, LESS),
     Measure("delay50", "queue delay p50, ms", 1, LESS),
     Measure("delay99", "queue delay p99, ms", 1, LESS),
+    *(
+        Measure(
+            f"waits.{band}.{key}", f"wait of {band} packets at a link, {text}, ms", 2, LESS, True
+        )
+        for band in ("assigned", "new", "unassigned")
+        for key, text in (("p50", "p50"), ("p99", "p99"), ("p999", "p99.9"))
+    ),
     Measure("udp50", "UDP delay p50, ms", 1, LESS),
     Measure("udp99", "UDP delay p99, ms", 1, LESS),
     Measure("loss", "loss, links and pacers, %", 2, LESS),
@@ -55,18 +64,26 @@ MEASURES = (
 
 
 def shown(data: Data) -> list[Measure]:
-    """The measures that all cases have; those that are 0 everywhere say nothing."""
+    """The measures that all cases have; those that are 0 everywhere say nothing.
+
+    Waits of bands are shown if links of any case have bands.
+    """
     found = []
     for measure in MEASURES:
         every = [measure.values(runs) for runs in data.values()]
-        if all(every) and any(value for values in every for value in values):
+        if (any(every) if measure.some else all(every)) and any(
+            value for values in every for value in values
+        ):
             found.append(measure)
     return found
 
 
 def text_of(measure: Measure, runs: Sequence[Numbers]) -> str:
     """The mean of a measure and half of its 95 % interval."""
-    mean, half = statistics.interval(measure.values(runs))
+    values = measure.values(runs)
+    if not values:
+        return "–"
+    mean, half = statistics.interval(values)
     text = f"{mean:.{measure.digits}f}"
     return text if half is None else f"{text} ± {half:.{measure.digits}f}"
 
@@ -89,6 +106,8 @@ def losses(data: Data) -> list[str]:
         if split_case(case)[0] not in OURS:
             continue
         for measure in measures:
+            if measure.some:
+                continue
             for other in rivals(case, data):
                 mine, theirs = measure.values(data[case]), measure.values(data[other])
                 if len(mine) == len(theirs) > 1:
@@ -115,6 +134,8 @@ def line(case: str, data: Data, measures: list[Measure], sure: set[tuple[str, st
         return f"{label(case, data)}: with one seed, differences may be due to chance"
     found = []
     for measure in measures:
+        if measure.some:
+            continue
         mean = fmean(measure.values(runs))
         worst: tuple[float, str, float] | None = None
         for other in rivals(case, data):

@@ -13,7 +13,8 @@ Max-min goodput is the part of the fair goodput that flows got, without what a f
 own.  The slowdown of a short flow is its completion time divided by that on the empty path, for a
 sender that needs not wait: one and a half round-trip times, and its frames at the rate of the
 slowest link.  UDP's delay is that of its packets that were sent after the warm-up and arrived, less
-the delay of the path.
+the delay of the path.  Where links have bands, the wait of a band is that of a packet at a link, in
+the whole run.
 """
 
 import json
@@ -240,6 +241,7 @@ def read(plan: Plan, work: Path) -> Numbers:
         "unfinished": sum(bool(flow.size) for flow in plan.flows) - len(completed),
         "delay50": statistics.percentile(delays, 50) if delays else None,
         "delay99": statistics.percentile(delays, 99) if delays else None,
+        "waits": band_waits(document),
         "udp50": waits.percentile(udp, 50),
         "udp99": waits.percentile(udp, 99),
         "loss": 100 * (1 - arrived / sent),
@@ -398,6 +400,16 @@ def udp_waits(plan: Plan, work: Path) -> waits.Waits:
         if len({flow.source for flow in flows}) == 1:
             found.append((json.loads(path.read_text()), plan.round_trip(flows[0]) / 2))
     return waits.of(found)
+
+
+def band_waits(document: dict[str, Any]) -> Numbers | None:
+    """How long packets waited at a link, by band, of all links and the whole run [ms]."""
+    found = {}
+    for band, counts in document.get("waits", {}).items():
+        every = waits.of_steps(counts)
+        names = (("p50", 50), ("p99", 99), ("p999", 99.9))
+        found[band] = {name: waits.percentile(every, percent) for name, percent in names}
+    return found or None
 
 
 def outputs(plan: Plan, work: Path) -> Iterator[tuple[int, Flow, dict[str, Any], Any]]:

@@ -75,6 +75,8 @@ class Comparison(Study):
         for axis, measure in zip(axes, measures, strict=False):
             for row, (case, runs) in enumerate(data.items()):
                 values = measure.values(runs)
+                if not values:
+                    continue
                 mean, half = statistics.interval(values)
                 colour = COLOURS[1] if split_case(case)[0] in OURS else COLOURS[0]
                 axis.plot(values, [row] * len(values), "|", color=GREY, markersize=5)

@@ -20,7 +20,7 @@ from fairlab.model.errors import LabError
 NETLINK_SOCK_DIAG = 4
 NLMSG_ERROR, NLMSG_DONE = 2, 3
 NLM_F_REQUEST, NLM_F_ACK, NLM_F_DUMP = 0x1, 0x4, 0x300
-RTM_NEWQDISC, RTM_GETQDISC = 36, 38
+RTM_NEWQDISC, RTM_GETQDISC, RTM_GETTCLASS = 36, 38, 42
 SOCK_DIAG_BY_FAMILY = 20
 
 TCA_KIND, TCA_OPTIONS, TCA_XSTATS, TCA_STATS2 = 1, 2, 4, 7
@@ -40,6 +40,11 @@ QUEUE = struct.Struct("=IIIII")
 MARKS = {"choke": 12, "codel": 24, "fq_codel": 12, "fq_pie": 16, "pie": 36, "red": 12}
 MARK_COUNT = struct.Struct("=I")
 PORTS = struct.Struct("!HH")
+# drr_fq's statistics of a band (fairpath/drr_fq.h): their type, and where the waits are.
+DRR_FQ_XSTATS = struct.Struct("=I")
+DRR_FQ_XSTATS_BAND = 2
+DRR_FQ_WAITS = struct.Struct("=144I")
+DRR_FQ_WAITS_AT = 48
 
 RECEIVE = 1 << 18
 NESTED = 0x8000
@@ -134,6 +139,23 @@ class QueueReader(Reader):
             kind, state = parse_queue(message)
             if kind != "noqueue":
                 found[index, handle >> 16] = state
+        return found
+
+    def band_waits(self, index: int) -> dict[int, tuple[int, ...]]:
+        """Of drr_fq with bands on an interface: class -> packets sent, by the step of their wait.
+
+        Steps are those of drr_fq_wait_of() in fairpath/drr_fq.h; numbers are modulo 2^32.
+        """
+        found = {}
+        request = TCMSG.pack(socket.AF_UNSPEC, 0, 0, index, 0, 0, 0)
+        for message in self.dump(RTM_GETTCLASS, request):
+            _, _, _, _, handle, _, _ = TCMSG.unpack_from(message)
+            parts = dict(attributes(message, TCMSG.size))
+            own = dict(attributes(parts.get(TCA_STATS2, b""), 0)).get(TCA_STATS_APP, b"")
+            if parts.get(TCA_KIND) != b"drr_fq\0" or len(own) < DRR_FQ_WAITS_AT:
+                continue
+            if DRR_FQ_XSTATS.unpack_from(own) == (DRR_FQ_XSTATS_BAND,):
+                found[handle & 0xFFFF] = DRR_FQ_WAITS.unpack_from(own, DRR_FQ_WAITS_AT)
         return found
 
 
