@@ -42,6 +42,8 @@ struct flow {
 	double reached, limited;
 	double written, in_flight, paced, acks[MAX_RTT];
 	double growing;
+	/* It may send above its rate, but no link has anything to lend. */
+	bool borrows;
 	/* How long it was held back below its share, s. */
 	double held;
 
@@ -88,6 +90,7 @@ static void step(struct flow *flow)
 		.demand = flow->demand,
 		.demand_limited = flow->rate >= (double)flow->demand,
 		.tcp = flow->rtt > 0,
+		.borrows = flow->borrows,
 		.reached = flow->reached,
 		.limited = flow->limited,
 	};
@@ -558,7 +561,9 @@ static void rising_rate_keeps_demand(void **state)
 	}
 }
 
-/* --- windows ---------------------------------------------------------------- */
+/*
+ * --- windows: slbnd asks for these demands with "--borrow on" only, of sessions that may
+ * borrow and of those that may not ---------------------------------------------- */
 
 /* The window: see window.h. */
 static double window(const struct flow *flow)
@@ -693,6 +698,7 @@ static void application_is_not_raised(void **state)
 			struct flow flow = windowed_flow(any_rate() + 1e6,
 							 windowed_rtts[r]);
 
+			flow.borrows = n / 2 % 2;
 			flow.noise = n % 2 ? 0.3 : 0.05;
 			start_windowed(&flow, flow.rate_wanted *
 						      rnd_in(110, 5000) / 100);
@@ -762,6 +768,7 @@ static void bursts_do_not_oscillate(void **state)
 			struct flow flow = windowed_flow(any_rate() + 1e6,
 							 windowed_rtts[r]);
 
+			flow.borrows = n % 2;
 			flow.offer = bursts;
 			flow.on = rnd_in(10, 120) / 1000.0;
 			start_windowed(&flow, 2 * flow.rate_wanted);
