@@ -101,6 +101,8 @@ check-kernel:
 	@test -n '$(KERNELRELEASE)' || { \
 		echo 'No kernel headers in $(KERNELDIR): install linux-headers for your kernel, or set KERNELDIR.' >&2; \
 		exit 2; }
+	@$(if $(filter %uninstall,$(MAKECMDGOALS)),:,ARCH='$(ARCH)' scripts/check-kernel $(if $(and $(filter \
+		%install install-modules,$(MAKECMDGOALS)),$(if $(INSTALL_MOD_PATH),,yes)),--install) '$(KERNELDIR)' '$(KERNELRELEASE)')
 
 .PHONY: modules
 modules: check-kernel

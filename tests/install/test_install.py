@@ -321,6 +321,65 @@ def test_missing_headers_error(tmp_path: Path) -> None:
     )
 
 
+def headers_of(place: Path, release: str, option: str) -> Path:
+    """What make looks at before a build: the release and the architecture of a kernel."""
+    for name in ("include/generated", "include/config"):
+        (place / name).mkdir(parents=True, exist_ok=True)
+    text = f'#define UTS_RELEASE "{release}"\n'
+    (place / "include/generated/utsrelease.h").write_text(text)
+    (place / "include/config/auto.conf").write_text(f"CONFIG_{option}=y\n")
+    return place
+
+
+@pytest.mark.parametrize(
+    ("release", "option", "error"),
+    [
+        ("6.0.19-amd64", "X86", "Linux 6.0.19-amd64 is not supported: install a kernel of 6.1"),
+        ("5.10.0", "X86", "Linux 5.10.0 is not supported"),
+        ("6.1.0", "S390", "for s390, and the build would be for x86: install those of this"),
+        ("6.1.0", "ARM64", "set ARCH=arm64 CROSS_COMPILE=aarch64-linux-gnu-."),
+    ],
+)
+def test_unsupported_kernel_error(tmp_path: Path, release: str, option: str, error: str) -> None:
+    """Before anything is built."""
+    headers = headers_of(tmp_path, release, option)
+    for target in ("modules", "modules-install", "dkms-install"):
+        done = make("--no-print-directory", target, f"KERNELDIR={headers}", "ARCH=x86", check=False)
+        assert done.returncode != 0
+        assert error in done.stdout.splitlines()[0]
+    assert not (TOP / "build/modules" / release).exists()
+
+
+@pytest.mark.parametrize(
+    ("state", "release", "warned"),
+    [(1, os.uname().release, True), (0, os.uname().release, False), (1, "6.1.0-other", False)],
+)
+def test_warning_about_secure_boot(tmp_path: Path, state: int, release: str, warned: bool) -> None:
+    variables = tmp_path / "efivars"
+    variables.mkdir()
+    (variables / "SecureBoot-8be4df61").write_bytes(bytes([6, 0, 0, 0, state]))
+    done = subprocess.run(
+        [TOP / "scripts/check-kernel", "--install", headers_of(tmp_path, release, "X86"), release],
+        env={**os.environ, "EFIVARS": str(variables), "ARCH": "x86"},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert ("Secure Boot is on" in done.stderr) == warned, done.stderr
+
+
+def test_newer_kernel_and_cross_build_are_allowed(tmp_path: Path) -> None:
+    for release, option, arch in (("7.3.1", "X86", "x86"), ("6.12.1", "ARM64", "arm64")):
+        done = subprocess.run(
+            [TOP / "scripts/check-kernel", headers_of(tmp_path, release, option), release],
+            env={**os.environ, "ARCH": arch},
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        assert ("newer than 7.2" in done.stderr) == (release == "7.3.1"), done.stderr
+
+
 def test_kernel_too_old_error(tmp_path: Path) -> None:
     """The compiler's errors with headers of 6.0 and of 6.1."""
     source = tmp_path / "any.c"
