@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The cores on machines of 32 bits and of the other byte order, the modules for one of 32 bits.
+"""The cores on machines of 32 bits and of the other byte order; the modules build for Debian's
+kernels of four architectures.
 
 i686 programs run on the host, s390x (64 bits, big-endian) in qemu-user.  Without those tests of
 test_cores.py that compare with mainline's code, need 128-bit integers on i686, or take minutes.
@@ -8,6 +9,7 @@ test_cores.py that compare with mainline's code, need 128-bit integers on i686, 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -98,12 +100,34 @@ def test_kernels_of_32_bits_can_divide(tmp_path: Path, core: str) -> None:
     assert [line for line in wanted.splitlines() if "div" in line or "mod" in line] == []
 
 
-def test_modules_build_for_32_bits(tmp_path: Path) -> None:
-    """Debian's kernel for i686 has all symbols that they need: it has no 64-bit division."""
-    archive = Archive((BOOKWORM,), "i386")
+@dataclass(frozen=True)
+class Target:
+    """A kernel of Debian for another machine: its architecture there and in make, the compiler's
+    prefix, and what readelf says of a module."""
+
+    debian: str
+    flavour: str
+    kernel: str
+    prefix: str
+    elf: str
+
+
+TARGETS = (
+    # No compiler of its own: that of x86-64 has -m32.
+    Target("i386", "686", "i386", "", "ELF32 little Intel 80386"),
+    Target("arm64", "arm64", "arm64", "aarch64-linux-gnu-", "ELF64 little AArch64"),
+    Target("armhf", "armmp", "arm", "arm-linux-gnueabihf-", "ELF32 little ARM"),
+    Target("s390x", "s390x", "s390", "s390x-linux-gnu-", "ELF64 big IBM S/390"),
+)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.debian)
+def test_modules_build_for_other_machines(tmp_path: Path, target: Target) -> None:
+    """Debian's kernels have all symbols that they need: those of 32 bits no 64-bit division."""
+    archive = Archive((BOOKWORM,), target.debian)
     archive.update()
-    depends = archive.describe("linux-headers-686")["Depends"]
-    (name,) = re.findall(r"linux-headers-[\d.-]+-686", depends)
+    depends = archive.describe(f"linux-headers-{target.flavour}")["Depends"]
+    (name,) = re.findall(rf"linux-headers-[\d.-]+-{target.flavour}", depends)
     packages = archive.kernel_packages([name])
     # The build tools are programs of the host, so the kernel for it has them.
     del packages["linux-kbuild-6.1"]
@@ -112,8 +136,13 @@ def test_modules_build_for_32_bits(tmp_path: Path) -> None:
     (tmp_path / "usr/lib").symlink_to(tools)
     headers = tmp_path / "usr/src" / name
     kernels.relocate_headers(headers)
-    built = run(["make", "-C", str(TOP), "modules", f"KERNELDIR={headers}", "KCFLAGS=-Werror"])
+    machine = [f"ARCH={target.kernel}", f"CROSS_COMPILE={target.prefix}"]
+    make = ["make", "-C", str(TOP), "modules", *machine]
+    built = run([*make, f"KERNELDIR={headers}", "KCFLAGS=-Werror"])
     assert "undefined" not in built
+    kind, order, processor = target.elf.split(maxsplit=2)
     for module in ("tcp_bic", "tcp_gaimd", "sch_drr_fq", "sch_slbn"):
         path = TOP / "build/modules" / name.removeprefix("linux-headers-") / module
-        assert "ELF32" in run(["readelf", "-h", str(path / f"{module}.ko")])
+        header = run(["readelf", "-h", str(path / f"{module}.ko")])
+        for expected in (kind, f"{order} endian", processor):
+            assert expected in header, header
