@@ -275,7 +275,7 @@ test:
 
 .PHONY: test-all
 test-all:
-	$(call checked,modules tc tools slbnsim vm lab figures bench fuzz tests foreign site)
+	$(call checked,modules tc tools slbnsim vm lab figures bench fuzz tests foreign site packages)
 	@tests/run all
 
 .PHONY: test-debug

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What packages of Fedora, Arch Linux and OpenWrt are made of: docs/packaging.md says how far."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from tests.install.test_release import VERSION, clone, run
+from tests.linux_source import TOP
+
+pytestmark = pytest.mark.tier("all")
+
+__all__ = ["clone"]  # a fixture
+
+#: What sqm-scripts' defaults.sh provides, as far as the script uses it: a stand-in.
+SQM = """
+TC=tc IP=ip UPLINK=20000 DOWNLINK=50000 EECN=NOECN IECN=ECN ELIMIT=500 ILIMIT=500
+get_mtu() { cat "/sys/class/net/$1/mtu"; }
+get_burst() { echo $(($1 * 4)); }
+get_limit() { echo "limit $1"; }
+get_stab_string() { :; }
+do_modules() { modprobe sch_drr_fq; }
+verify_qdisc() { :; }
+get_ifb_for_if() { ip link add ifb4x type ifb; echo ifb4x; }
+"""
+
+
+@pytest.fixture(scope="module")
+def sources(clone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("sources")
+    run("scripts/package-sources", out, cwd=clone, HOMEPAGE="https://example.org/fairpath")
+    return out
+
+
+def test_sources_are_complete(sources: Path) -> None:
+    packed = (sources / f"fairpath-{VERSION}.tar.xz").read_bytes()
+    digest = hashlib.sha256(packed).hexdigest()
+    for name in ("PKGBUILD", "openwrt/fairpath/Makefile", "fairpath.spec"):
+        text = (sources / name).read_text()
+        assert not [word for word in text.split() if word.startswith("@") and word.endswith("@")]
+        assert "https://example.org/fairpath" in text
+        assert name == "fairpath.spec" or digest in text
+    run("bash", "-n", sources / "PKGBUILD")
+    run("shellcheck", TOP / "scripts/packaging/PKGBUILD.in")
+
+
+def test_spec_builds(sources: Path, tmp_path: Path) -> None:
+    """With Debian's rpmbuild, which cannot know Fedora's packages; all files are packaged."""
+    places = ["--define", f"_topdir {tmp_path}", "--define", f"_sourcedir {sources}"]
+    run("rpmbuild", "-bb", "--nodeps", *places, sources / "fairpath.spec")
+    built = {path.name.partition("-0.")[0] for path in (tmp_path / "RPMS").rglob("*.rpm")}
+    expected = {"slbnd", "libslbn", "libslbn-devel", "slbnsim", "fairpath-tc"}
+    expected |= {f"fairpath-{name}-dkms" for name in ("drr-fq", "gaimd", "slbn")}
+    assert {name for name in built if not name.endswith(("debuginfo", "debugsource"))} == expected
+
+
+def test_sqm_script_shapes_both_directions(tmp_path: Path) -> None:
+    (tmp_path / "defaults.sh").write_text(SQM)
+    script = TOP / "scripts/packaging/openwrt/drr_fq.qos"
+    commands = (
+        "ip link add d0 type dummy; ip link set d0 up; IFACE=d0;"
+        f" export SQM_LIB_DIR={tmp_path}; . {script}; sqm_start || exit 1;"
+        " tc qdisc show; tc filter show dev d0 ingress"
+    )
+    vm = [str(TOP / "scripts/vm"), "--engine", "native", "--rw", str(tmp_path)]
+    shown = run(*vm, "--", "sh", "-c", commands)
+    for device, rate, ecn in (("d0", "20Mbit", "no-ecn"), ("ifb4x", "50Mbit", "ecn")):
+        assert f"qdisc tbf 1: dev {device} root" in shown and f"rate {rate}" in shown
+        (line,) = (
+            line for line in shown.splitlines() if f"qdisc drr_fq 110: dev {device} " in line
+        )
+        assert " limit 500p " in line and f" {ecn} " in line and " codel " in line
+    assert "mirred (Egress Redirect to device ifb4x)" in shown
