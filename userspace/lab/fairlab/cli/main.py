@@ -8,7 +8,18 @@ from collections.abc import Sequence
 from types import FrameType
 
 from fairlab import __version__
-from fairlab.cli import backbone, compare, figures, flent, measure, mininet, run, show, verify
+from fairlab.cli import (
+    backbone,
+    compare,
+    figures,
+    flent,
+    measure,
+    mininet,
+    run,
+    show,
+    testbed,
+    verify,
+)
 from fairlab.cli.options import EXIT_STATUS, Parser
 from fairlab.model.errors import LabError, ReportedError
 from fairlab.net.host import STOPPING
@@ -54,6 +65,7 @@ def build_parser() -> argparse.ArgumentParser:
     figures.add(command)
     flent.add(command)
     verify.add(command)
+    testbed.add(command)
     measure.add(commands)
     return parser
 

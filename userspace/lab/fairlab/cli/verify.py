@@ -186,7 +186,7 @@ def judge(run: Path, progress: Progress, timeout: int) -> Verdict:
         return Verdict(str(run), NOT_RECORDED, reasons=["it has no record: not in virtual time?"])
     tree = engine.require_tree(engine.VIRTUAL)
     kernel = exact.kernel_directory(tree, record["guest"]["kernel"])
-    reasons = differences(record["inputs"], exact.inputs(tree, kernel))
+    reasons = differences(record["inputs"], exact.inputs(tree, kernel, record["job"]))
     if reasons:
         return Verdict(str(run), NOT_COMPARABLE, record["packets"], reasons=reasons)
     return compare(run, record, progress, timeout)

@@ -33,6 +33,8 @@ from fairlab.model.qdisc import Qdisc
 
 UDP = "udp"
 MAX_STREAMS = 1000
+# Links of a variable rate, and of acknowledgements, can be slower than others.
+MIN_CHANGED = 10_000
 
 # More packets than are ever in flight.
 AMPLE_PACKETS = 10**7
@@ -65,6 +67,21 @@ class Stream:
 
 
 @dataclass(frozen=True)
+class Program:
+    """A server and a client that anybody wrote: command lines, in which run/experiment.py replaces
+    placeholders.  The client starts at START [s], when the server listens on PORT.
+
+    The server is on the sending host, or with UPLOAD on the receiving one.
+    """
+
+    server: str
+    client: str
+    port: int
+    start: float = 0.0
+    upload: bool = False
+
+
+@dataclass(frozen=True)
 class Group:
     """Flows with the same round-trip time [µs], direction and settings (of net.ipv4).
 
@@ -79,13 +96,15 @@ class Group:
     settings: tuple[tuple[str, str], ...] = ()
     background: Background | None = None
     ack_each: bool = False
+    program: Program | None = None
 
 
 @dataclass(frozen=True)
 class Layout:
     """Groups of flows over a bottleneck.  Rates in bit/s, BUFFER in packets.
 
-    QUEUE is the bottleneck's qdisc with its options, as tc takes them.
+    QUEUE is the bottleneck's qdisc with its options, as tc takes them.  With BACK_RATE, the other
+    direction is a bottleneck of that rate with BACK_QUEUE.
     """
 
     rate: int
@@ -98,6 +117,15 @@ class Layout:
     mtu: int = 1500
     loss: float = 0.0  # fraction of data packets lost at random behind the bottleneck
     look: float = 0.1  # interval of samples of flows and queues [s]
+    changes: tuple[tuple[float, int], ...] = ()  # new rates of the bottleneck: when [s], bit/s
+    jitter: int = 0  # data is delayed by up to so much more or less, in order [µs]
+    reorder: float = 0.0  # fraction of data packets that arrive REORDER_BY [µs] later
+    reorder_by: int = 0
+    back_rate: int = 0
+    back_queue: str = ""  # as the bottleneck's
+    ecn: bool = False
+    gso: bool = False  # hosts send many segments at once
+    modules: tuple[str, ...] = ()  # files of kernel modules to insert
 
     def __post_init__(self) -> None:
         names = [group.name for group in self.groups]
@@ -108,7 +136,7 @@ class Layout:
                 raise UsageError(f"group '{group.name}': a name has 1 to 5 letters and digits")
             if not 0 <= group.rtt <= scenario.MAX_RTT:
                 raise UsageError(f"group {group.name}: the round-trip must be at most 10 s")
-            if not group.streams and not group.background:
+            if not group.streams and not group.background and not group.program:
                 raise UsageError(f"group {group.name} has no flows")
             if group.background:
                 group.background.check(self.rate)
@@ -122,6 +150,20 @@ class Layout:
             raise UsageError("a buffer holds a packet at least, and a loss is a fraction below 1")
         if not scenario.MIN_MTU <= self.mtu <= scenario.MAX_MTU:
             raise UsageError(f"mtu {self.mtu}: must be {scenario.MIN_MTU} to {scenario.MAX_MTU}")
+        self._check_path()
+
+    def _check_path(self) -> None:
+        times = [when for when, _ in self.changes]
+        if times != sorted(set(times)) or not all(0 < when < self.seconds for when in times):
+            raise UsageError("changes of the rate: must be in order, after the start, by the end")
+        rates = [rate for _, rate in self.changes] + [self.back_rate] * bool(self.back_rate)
+        for rate in rates:
+            if not MIN_CHANGED <= rate <= scenario.MAX_RATE:
+                raise UsageError(f"rate {rate}: must be 10kbit to 100gbit")
+        if not 0 <= self.reorder < 1 or bool(self.reorder) != bool(self.reorder_by):
+            raise UsageError("reordering needs a fraction below 1, and a time")
+        if self.jitter and self.jitter > min(group.rtt for group in self.groups) // 2:
+            raise UsageError("jitter: must be at most half of each round-trip time")
 
     def _check(self, group: Group, stream: Stream) -> None:
         where = f"group {group.name}, {stream.cc}"
@@ -132,6 +174,10 @@ class Layout:
         last = stream.stop or self.seconds
         if not 0 <= stream.start + stream.spread < last <= self.seconds:
             raise UsageError(f"{where}: must start before it stops, and stop by the end")
+
+    def rates(self) -> list[tuple[float, int]]:
+        """The rates of the bottleneck: since when [s], bit/s."""
+        return [(0.0, self.rate), *self.changes]
 
     @property
     def frame(self) -> int:
@@ -196,11 +242,14 @@ class Layout:
                     "streams": tuple(Stream(**stream) for stream in group["streams"]),
                     "settings": tuple((name, value) for name, value in group["settings"]),
                     "background": group["background"] and Background(**group["background"]),
+                    "program": Program(**one) if (one := group.get("program")) else None,
                 }
             )
             for group in data["groups"]
         )
-        return cls(**{**data, "groups": groups})
+        changes = tuple((when, rate) for when, rate in data.get("changes", ()))
+        modules = tuple(data.get("modules", ()))
+        return cls(**{**data, "groups": groups, "changes": changes, "modules": modules})
 
 
 # --- the network --------------------------------------------------------------------------------
@@ -212,16 +261,19 @@ def qdisc(what: Layout) -> Qdisc:
     return Qdisc("bottleneck", words[0], tuple(words[1:]))
 
 
-def bottleneck(what: Layout, queue: Qdisc) -> Bottleneck:
-    burst = min(what.rate / 8 * BURST_SECONDS, what.buffer_bytes / 50)
-    return Bottleneck(what.rate, max(2 * what.frame, round(burst)), queue, what.buffer_bytes)
+def bottleneck(what: Layout, queue: Qdisc, rate: int = 0) -> Bottleneck:
+    """A bottleneck of RATE, by default the experiment's."""
+    rate = rate or what.rate
+    burst = min(rate / 8 * BURST_SECONDS, what.buffer_bytes / 50)
+    return Bottleneck(rate, max(2 * what.frame, round(burst)), queue, what.buffer_bytes)
 
 
 def network(what: Layout) -> Network:
     """The network of an experiment, with a path for each group."""
     back: Queue | None = None
-    if any(group.reverse for group in what.groups):
-        back = bottleneck(what, Qdisc("reverse", "pfifo", ("limit", str(what.buffer))))
+    if what.back_rate or any(group.reverse for group in what.groups):
+        words = what.back_queue.split() or ["pfifo", "limit", str(what.buffer)]
+        back = bottleneck(what, Qdisc("reverse", words[0], tuple(words[1:])), what.back_rate)
     forth = bottleneck(what, qdisc(what))
     links = [
         Link(
@@ -254,7 +306,9 @@ def _add(
     routes: dict[str, tuple[tuple[str, str], ...]],
 ) -> Way:
     """A group's hosts with their links and routes; N is in their addresses."""
-    there = Delay(group.rtt // 2, AMPLE_PACKETS, what.loss if group.streams else 0.0)
+    impaired = (what.loss, what.jitter, what.reorder, what.reorder_by)
+    only_delayed = not group.streams and not group.program
+    there = Delay(group.rtt // 2, AMPLE_PACKETS, *(() if only_delayed else impaired))
     back = Delay(group.rtt - there.time, AMPLE_PACKETS)
     beside = group.background
     # Pacing would space out the packets of a Poisson process.

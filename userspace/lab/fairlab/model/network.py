@@ -34,12 +34,17 @@ class Bottleneck:
 class Delay:
     """A delay [µs] of at most LIMIT packets at a time.
 
-    LOSS is the fraction of packets that it drops at random.
+    LOSS is the fraction of packets that it drops at random.  JITTER [µs] is the most by which the
+    delay is longer or shorter, at random; packets stay in order.  REORDER is the fraction of
+    packets that it delays by REORDER_BY [µs] more, at random, so that later ones overtake them.
     """
 
     time: int
     limit: int
     loss: float = 0.0
+    jitter: int = 0
+    reorder: float = 0.0
+    reorder_by: int = 0
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,9 @@ from fairlab.net.netlink import ConnectionReader, QueueReader, set_dualpi2
 
 # Major numbers of handles: netem, the bottleneck's rate limit and its qdisc, ...
 NETEM, SHAPER, QUEUE = 0x20, 0x1, 0x10
-SLBN, CONTROL = 0x2, 0x21
+SLBN, CONTROL, LATE = 0x2, 0x21, 0x22
+# More than any link has.
+JITTER_RATE = "100gbit"
 DUALPI2 = "dualpi2"
 
 # Limit of a trunk's tbf, in bytes: more than its queues ever hold. In slow start, packets arrive
@@ -61,10 +63,18 @@ def queue_commands(end: End, frame: int) -> list[str]:
     """The tc commands for the queue of an interface."""
     device = f"dev {end.interface}"
     if isinstance(end.queue, Delay):
-        netem = f"netem delay {end.queue.time}us limit {end.queue.limit}"
-        if end.queue.loss:
-            netem += f" loss random {100 * end.queue.loss:.8f}%"
-        return [f"qdisc replace {device} root handle {NETEM:x}: {netem}"]
+        delay = end.queue
+        netem = f"netem limit {delay.limit} delay {delay.time}us"
+        # With a rate, netem keeps the order of packets.
+        netem += f" {delay.jitter}us rate {JITTER_RATE}" if delay.jitter else ""
+        netem += f" loss random {100 * delay.loss:.8f}%" if delay.loss else ""
+        commands = [f"qdisc replace {device} root handle {NETEM:x}: {netem}"]
+        if delay.reorder:
+            late = f"netem limit {delay.limit} delay {delay.reorder_by}us"
+            # netem's own reordering is that of the packets that it does not delay.
+            late += f" reorder {100 * (1 - delay.reorder):.8f}%"
+            commands.append(f"qdisc replace {device} parent {NETEM:x}: handle {LATE:x}: {late}")
+        return commands
     if isinstance(end.queue, Bottleneck):
         queue = end.queue
         shaper = f"tbf rate {queue.rate}bit burst {queue.burst} limit {queue.size}"
@@ -267,10 +277,14 @@ class Laboratory:
                     found[names[index], f"{kind} {handle >> 16:x}:"] = options
         return found
 
-    def accept_changes(self, node: str) -> None:
-        """The settings of NODE were changed as planned: changed() must not report them."""
+    def accept_changes(self, node: str, only: str = "") -> None:
+        """The settings of NODE, or ONLY one, were changed as planned: changed() must not report
+        them.
+        """
         self._built |= {
-            key: value for key, value in self._settings(node).items() if key in self._built
+            key: value
+            for key, value in self._settings(node).items()
+            if key in self._built and only in ("", key[1])
         }
 
     def changed(self) -> list[str]:

@@ -219,8 +219,11 @@ def evidence(outcome: Outcome) -> trust.Evidence:
         f"group {name}": trust.Frames(sizes[-1], c["arrived_packets"][name][-1], what.frame)
         for name, sizes in c["arrived_bytes"].items()
     }
-    burst = bottleneck(what, qdisc(what)).burst + 2 * what.frame
-    rate = trust.LinkRate(c["time"], c["sent_bytes"], c["backlog_bytes"], what.rate, burst)
+    most = max(rate for _, rate in what.rates())
+    burst = bottleneck(what, qdisc(what), most).burst + 2 * what.frame
+    rate = trust.LinkRate(
+        c["time"], c["sent_bytes"], c["backlog_bytes"], most, burst, steady=not what.changes
+    )
     flows = {
         f"flow {n} of group {name}": trust.Ran(asked, flow["kind"], bool(flow["sent"]))
         for name, head in outcome.heads.items()

@@ -10,6 +10,7 @@ and SHA-256, as scripts/vm --packets writes them.
 import hashlib
 import json
 import re
+import shlex
 import shutil
 import struct
 import subprocess
@@ -74,12 +75,23 @@ def kernel_directory(tree: Path, kernel: str) -> Path:
     return Path(done.stdout.splitlines()[-1])
 
 
-def inputs(tree: Path, directory: Path) -> dict[str, str]:
-    """By name: the SHA-256 of each file, or group of files, that decides a run's packets.
+def own_files(job: Mapping[str, Any]) -> set[str]:
+    """The programs and kernel modules that a job names."""
+    found = set(job["what"].get("modules", ()))
+    for group in job["what"].get("groups", ()):
+        if program := group.get("program"):
+            found |= {shlex.split(program[end])[0] for end in ("server", "client")}
+    return found
+
+
+def inputs(tree: Path, directory: Path, job: Mapping[str, Any]) -> dict[str, str]:
+    """By name: the SHA-256 of each file, or group of files, that decides the packets of a JOB.
 
     DIRECTORY is the kernel's.
     """
-    programs = {name: Path(path) for name in PROGRAMS if (path := shutil.which(name))}
+    own = own_files(job)
+    programs = {name: Path(path) for name in (*PROGRAMS, *own) if (path := shutil.which(name))}
+    programs |= {name: Path(name) for name in own if "/" in name and Path(name).is_file()}
     built = {path.name: path for glob in BUILT for path in sorted(tree.glob(glob))}
     built = {name: path for name, path in built.items() if path.is_file()}
     found = {f"program {name}": sha256(path) for name, path in programs.items()}
@@ -166,7 +178,7 @@ def write(
         "job": dict(job),
         "packets": packets,
         "sha256": digest,
-        "inputs": inputs(tree, kernel),
+        "inputs": inputs(tree, kernel, job),
         "rdrand": has_rdrand(),
         "project": host.project_version(tree),
     }

@@ -8,10 +8,11 @@ has what it prints, NAME.json or NAME.fair its report.  iperf3 prints its report
 import subprocess
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from fairlab.model.background import PACKETS
-from fairlab.model.errors import LabError
+from fairlab.model.errors import CannotRunError, LabError, UsageError
 from fairlab.net import host
 from fairlab.net.network import Laboratory
 from fairlab.run import flows
@@ -23,20 +24,21 @@ _LISTENING = {"tcp": "0A", "udp": "07"}
 
 
 def wait_listening(
-    lab: Laboratory,
-    node: str,
-    process: subprocess.Popen[bytes],
-    port: int,
-    protocol: str = "tcp",
+    lab: Laboratory, node: str, process: subprocess.Popen[bytes], port: int, *protocols: str
 ) -> bool:
     """Wait until PROCESS on NODE listens on PORT; False if it ends or times out."""
     deadline = time.monotonic() + flows.START_PATIENCE
-    table = Path(f"/proc/thread-self/net/{protocol}")
     while process.poll() is None and time.monotonic() < deadline:
         with lab.inside(node):
-            rows = [line.split() for line in table.read_text().splitlines()[1:]]
-        listening = _LISTENING[protocol]
-        if any(int(row[1].split(":")[1], 16) == port and row[3] == listening for row in rows):
+            rows = [
+                (line.split(), protocol.removesuffix("6"))
+                for protocol in protocols
+                for line in Path(f"/proc/thread-self/net/{protocol}").read_text().splitlines()[1:]
+            ]
+        if any(
+            int(row[1].split(":")[1], 16) == port and row[3] == _LISTENING[protocol]
+            for row, protocol in rows
+        ):
             return True
         time.sleep(0.02)
     return False
@@ -46,7 +48,7 @@ def wait_server(
     lab: Laboratory, node: str, process: subprocess.Popen[bytes], port: int, output: Path
 ) -> None:
     """Wait until a flow's receiver on NODE listens on PORT."""
-    if not wait_listening(lab, node, process, port):
+    if not wait_listening(lab, node, process, port, "tcp"):
         raise LabError(f"no receiver listens on port {port}: {flows.said_error(output)}")
 
 
@@ -58,6 +60,11 @@ class Programs:
         self.sinks: dict[str, Process] = {}
         self.sources: dict[str, Process] = {}
         self.senders: dict[str, Process] = {}
+        #: programs that anybody wrote, and of those that have ended: when, and their exit status
+        self.own: dict[str, Process] = {}
+        self.ended: dict[str, tuple[float, int]] = {}
+        #: a file with the names of those that run, for whoever ends this guest
+        self.running: Path | None = None
 
     def output(self, name: str) -> Path:
         return self.lab.scratch / name
@@ -117,6 +124,42 @@ class Programs:
         command += ["--output", str(self.output(f"{name}.fair")), *words]
         self.senders[name] = sender = self._start(name, node, command)
         return sender
+
+    def start_own(self, name: str, node: str, command: list[str]) -> None:
+        """Start a program that anybody wrote."""
+        if self.running:
+            self.running.write_text("\n".join([*(self.own.keys() - self.ended.keys()), name]))
+        try:
+            self.own[name] = self._start(name, node, command)
+        except OSError as error:
+            raise UsageError(f"{command[0]}: {error.strerror}") from None
+
+    def wait_own(self, name: str, node: str, port: int) -> None:
+        """Wait until a server that anybody wrote listens on PORT."""
+        process = self.own[name]
+        if not wait_listening(self.lab, node, process, port, "tcp", "tcp6", "udp", "udp6"):
+            raise CannotRunError(f"{self.reason(name, process.poll())}; no server on port {port}")
+
+    def look_own(self, now: float) -> None:
+        """Note which programs that anybody wrote have ended by NOW [s]."""
+        for name, process in self.own.items():
+            if name not in self.ended and (status := process.poll()) is not None:
+                self.ended[name] = round(now, 6), status
+
+    def stop_own(self) -> dict[str, dict[str, float | int | None]]:
+        """Stop them, clients first; when each ended by itself [s], and its exit status then."""
+        for name in sorted(self.own, key=lambda name: name.endswith("-server")):
+            if name not in self.ended:
+                self.own[name].terminate()
+                with suppress(subprocess.TimeoutExpired):
+                    self.own[name].wait(flows.END_PATIENCE)
+        if self.running:
+            self.running.unlink(missing_ok=True)
+        nothing = (None, None)
+        return {
+            name: dict(zip(("ended", "status"), self.ended.get(name, nothing), strict=True))
+            for name in self.own
+        }
 
     def reason(self, name: str, status: int | None) -> str:
         """Why a program failed: the last line that it printed."""

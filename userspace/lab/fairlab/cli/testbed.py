@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`fairlab test`: run the cases of a TOML file (model/testbed.py), and check their limits."""
+
+import argparse
+import contextlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from fairlab import __version__
+from fairlab.cli.figures import add_seeds, seeds_of
+from fairlab.cli.verify import repeat
+from fairlab.model import testbed
+from fairlab.model.errors import CannotRunError, LabError, ReportedError, UsageError
+from fairlab.model.testbed import Case
+from fairlab.net import host
+from fairlab.results import measures, store, trust
+from fairlab.results.experiment import Experiment
+from fairlab.run import engine, exact
+from fairlab.run.experiment import MEASUREMENT, RUNNING
+from fairlab.run.progress import Progress, style_here
+
+HOLD, BROKEN, NOT_TRUSTED = 0, 1, CannotRunError.status
+CAPTURE = "packets.pcapng"
+STATUS = """exit status:
+  0  all limits hold
+  1  a limit is broken, or a program failed
+  2  the file or the command line makes no sense
+  3  a run was not possible, or cannot be trusted"""
+
+
+@dataclass
+class Run:
+    """A case, and what came of it."""
+
+    file: Path
+    case: Case
+    status: int = NOT_TRUSTED
+    reasons: list[str] = field(default_factory=list)
+    directory: str = ""
+    packets: int = 0
+    sha256: str = ""
+    limits: list[dict[str, Any]] = field(default_factory=list)
+    conditions: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """What the user reads."""
+        words = ("holds" if limit["holds"] else "BROKEN" for limit in self.limits)
+        lines = [
+            f"  {word:6}  {limit['limit']:50}  {limit['shown']}"
+            + ("" if limit["holds"] else f"  ({self.file}:{limit['line']})")
+            for word, limit in zip(words, self.limits, strict=True)
+        ]
+        lines += [f"  {reason}" for reason in self.reasons]
+        lines += [f"  {line}" for line in trust.lines(self.conditions)]
+        if self.sha256:
+            lines.append(f"  {self.packets} packets, SHA-256 {self.sha256}")
+        lines += [f"  {self.directory}/"] if self.directory else []
+        return "\n".join([self.name(), *lines])
+
+    def name(self) -> str:
+        return ", ".join(filter(None, (str(self.file), self.case.name, f"seed {self.case.seed}")))
+
+    def to_json(self) -> dict[str, Any]:
+        names = ("status", "reasons", "directory", "packets", "sha256", "limits", "conditions")
+        return {
+            "fairlab": __version__,
+            "project": host.project_version(host.tree()),
+            "file": str(self.file),
+            "case": self.case.name,
+            "seed": self.case.seed,
+            **{name: getattr(self, name) for name in names},
+            "experiment": self.case.layout.to_json(),
+        }
+
+
+def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
+    parser = command("test", "run the cases of a file in virtual time, and check their limits")
+    parser.epilog = STATUS
+    add_option = parser.add_argument
+    add_option("files", type=Path, nargs="+", metavar="FILE.toml", help="test cases")
+    add_option("--kernel", metavar="VERSION", help="6.1, 6.12 or 7.2 (the file's)")
+    add_seeds(parser, "the file's")
+    add_option("--base", type=Path, metavar="FILE", help="compare with these cases, or a result")
+    add_option("--cc", default="", metavar="NAME", help="congestion control of each first flow")
+    add_option(
+        "--module",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE.ko",
+        help="insert this kernel module (repeatable)",
+    )
+    add_option("--pcap", action="store_true", help=f"keep the packets ({CAPTURE})")
+    add_option("--list", action="store_true", help="only list the cases")
+    add_option(
+        "--timeout",
+        type=int,
+        default=0,
+        metavar="SECONDS",
+        help="end a run after this time of this machine's clock (ample)",
+    )
+    add_option("--out", type=Path, default=Path("results"), metavar="DIR", help="results (results)")
+    add_option("--json", action="store_true", help="print JSON")
+    add_option("--quiet", action="store_true", help="print no progress")
+    parser.set_defaults(handler=test)
+
+
+def test(arguments: argparse.Namespace) -> None:
+    if arguments.timeout < 0:
+        raise UsageError(f"timeout {arguments.timeout}: must be at least a second")
+    runs = read(arguments, arguments.files)
+    base = read_base(arguments)
+    if arguments.list:
+        for run in runs:
+            print(run.name())
+        return
+    with contextlib.closing(Progress(style_here(arguments.quiet))) as progress:
+        others = [do(arguments, run, progress).to_json() for run in base if isinstance(run, Run)]
+        others += [run for run in base if not isinstance(run, Run)]
+        for run in runs:
+            do(arguments, run, progress)
+            if not arguments.json:
+                print(run, flush=True)
+    found = [run.to_json() for run in runs]
+    changes = compare(others, found)
+    if arguments.json:
+        print(json.dumps({"runs": found, "base": others, "changes": changes}, indent=1))
+    elif arguments.base:
+        print(f"\nmeans over seeds: {arguments.base}, {', '.join(map(str, arguments.files))}")
+        for one in changes:
+            words = f"{one['case']}: {one['measure']}" if one["case"] else one["measure"]
+            print(
+                f"  {words:50}  {one['base']:12.6g}  {one['this']:12.6g}  {one['percent']:+.2f} %"
+            )
+    status = max(run.status for run in runs)
+    if status != HOLD:
+        raise ReportedError(status)
+
+
+def read(arguments: argparse.Namespace, files: Sequence[Path]) -> list[Run]:
+    """The runs of FILES, which have not been done yet."""
+    for module in arguments.module:
+        if not module.is_file():
+            raise UsageError(f"no module '{module}'")
+    modules = tuple(str(module.absolute()) for module in arguments.module)
+    choice = testbed.Choice(seeds_of(arguments), arguments.kernel or "", arguments.cc, modules)
+    return [Run(path, case) for path in files for case in testbed.read(path, choice)]
+
+
+def read_base(arguments: argparse.Namespace) -> list[Run] | list[dict[str, Any]]:
+    """What to compare with: runs to be done, or the JSON of one that has been."""
+    path: Path | None = arguments.base
+    if path is None:
+        return []
+    if not path.is_dir():
+        return list(read(arguments, [path]))
+    return [store.read(path)]
+
+
+def do(arguments: argparse.Namespace, run: Run, progress: Progress) -> Run:
+    """Do a run, and store its result; UsageError if it makes no sense for the kernel."""
+    progress.step(f"running {run.name()}")
+    what = Experiment.from_json(run.case.layout.to_json())
+    what.build()
+    guest = engine.Vm(engine.VIRTUAL, run.case.kernel, None, timeout=arguments.timeout)
+    parent: Path = arguments.out.absolute()
+    now = datetime.now().astimezone().strftime("%Y-%m-%dT%H%M%S")
+    # Programs are found from the file's directory, at the same place in each guest.
+    with store.working_directory(parent) as work, contextlib.chdir(run.file.absolute().parent):
+        try:
+            what.measure(work, guest, progress)
+            seen = what.read(work)
+        except LabError as error:
+            if error.status == UsageError.status:
+                raise
+            run.reasons = [f"not trusted: {error}" if str(error) else "not measured"]
+            if (work / RUNNING).exists():
+                run.reasons.append(f"it stopped while these ran: {own_names(run.case, work)}")
+            return run
+        record = json.loads((work / exact.RECORD).read_text())
+        run.packets, run.sha256 = record["packets"], record["sha256"]
+        run.conditions = what.conditions(work)
+        run.limits = [judge(run.case, seen, limit) for limit in run.case.limits]
+        run.reasons = measures.own_failures(run.case, seen)
+        holds = all(limit["holds"] for limit in run.limits) and not run.reasons
+        run.status = HOLD if holds else BROKEN
+        if arguments.pcap:
+            again = work / "again"
+            repeat(record, again, progress, arguments.timeout, work / CAPTURE)
+        measures.write_tables(run.case, seen, work)
+        store_raw(run.case, work)
+        run.directory = str(parent / f"{now}-test-{run.file.stem}-{run.case.seed}")
+        final = store.name(work, parent, Path(run.directory).name)
+        run.directory = str(final)
+        (final / store.RESULT).write_text(json.dumps(run.to_json(), indent=1) + "\n")
+    return run
+
+
+def store_raw(case: Case, work: Path) -> None:
+    """Give what programs have written their names, and move what was measured out of the way."""
+    raw = work / store.RAW
+    raw.mkdir()
+    for path in (*work.glob("g[0-9]*"), work / MEASUREMENT):
+        group, dash, rest = path.name.partition("-")
+        own = dash and path.suffix != ".json"
+        path.rename(work / f"{case.names[group]}-{rest}" if own else raw / path.name)
+
+
+def judge(case: Case, seen: Any, limit: testbed.Limit) -> dict[str, Any]:
+    """Check a limit."""
+    value = measures.measure(case, seen, limit)
+    return {
+        "limit": limit.text,
+        "line": limit.line,
+        "value": value,
+        "shown": measures.show(limit, value),
+        "holds": limit.holds(value),
+    }
+
+
+def own_names(case: Case, work: Path) -> str:
+    """The programs that ran when a guest was stopped."""
+    found = []
+    for name in (work / RUNNING).read_text().split():
+        group, _, end = name.rpartition("-")
+        one = next(g.program for g in case.layout.groups if g.name == group)
+        found.append(f"{end} of {case.names[group]} ({getattr(one, end).split()[0]})")
+    return ", ".join(found)
+
+
+def compare(base: Sequence[dict[str, Any]], runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """For each case and measure of both: the means over the seeds."""
+    means = [values(those) for those in (base, runs)]
+    return [
+        {
+            "case": case,
+            "measure": measure,
+            "base": before,
+            "this": after,
+            "percent": 100 * (after / before - 1) if before else 0.0,
+        }
+        for (case, measure), after in means[1].items()
+        if (before := means[0].get((case, measure))) is not None
+    ]
+
+
+def values(runs: Sequence[dict[str, Any]]) -> dict[tuple[str, str], float]:
+    """By case and measure: the mean over the runs that have a value."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for run in runs:
+        for limit in run["limits"]:
+            measure = limit["limit"].rpartition("=")[0].rstrip("<> ")
+            if limit["value"] is not None:
+                found.setdefault((run["case"], measure), []).append(limit["value"])
+    return {key: fmean(kept) for key, kept in found.items()}
