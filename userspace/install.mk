@@ -62,15 +62,17 @@ LIB_FILES = $(LIBSLBN):644:$(libdir)/libslbn.so.0 libslbn.so.0:link:$(libdir)/li
 	userspace/libslbn/libslbn.pc.in:644:$(pkgconfigdir)/libslbn.pc \
 	userspace/libslbn/libslbn.py:644:$(pythondir)/libslbn.py $(call page,libslbn.3)
 
-DOCUMENTS := docs/grafana/fairpath.json docs/schema/slbnctl.json docs/netlink/slbn.yaml \
-	userspace/slbnd/slbnd.conf scripts/slbn.lua
+DOCUMENTS := docs/grafana/fairpath.json docs/prometheus/fairpath.rules.yml docs/schema/slbnctl.json \
+	docs/netlink/slbn.yaml userspace/slbnd/slbnd.conf scripts/slbn.lua
 AGENT_FILES = $(SLBNCTL):755:$(sbindir)/slbnctl $(SLBND):755:$(sbindir)/slbnd \
 	userspace/slbnd/slbnd.service.in:644:$(unitdir)/slbnd.service \
 	userspace/slbnd/slbnd.sysctl:644:$(sysctldir)/50-slbnd.conf \
 	userspace/slbnctl/fairpath-metrics.service.in:644:$(unitdir)/fairpath-metrics.service \
 	userspace/slbnctl/fairpath-metrics.timer:644:$(unitdir)/fairpath-metrics.timer \
 	userspace/slbnctl/fairpath-links.service:644:$(unitdir)/fairpath-links.service \
+	userspace/slbnctl/fairpath-link@.service:644:$(unitdir)/fairpath-link@.service \
 	$(foreach name,$(DOCUMENTS),$(name):644:$(docdir)/$(notdir $(name))) \
+	$(foreach name,$(wildcard docs/ansible/*.yml),$(name):644:$(docdir)/ansible/$(notdir $(name))) \
 	userspace/slbnctl/completion.bash:644:$(completiondir)/slbnctl slbnctl:link:$(completiondir)/slbnd \
 	$(call page,slbnd.8) $(call page,slbnctl.8)
 

@@ -22,11 +22,13 @@ from typing import Any
 
 import pytest
 
+from tests.kernel.background import repeated
 from tests.kernel.net import Namespace, namespace, sh, wait_for
 from tests.kernel.slbn import MEGA, Chain, chain, key_option, sources
+from tests.kernel.slbn_wire import JOIN, PORT, Packet
 from tests.linux_source import TOP
 from tests.slbnctl.counters import counters
-from tests.slbnctl.openmetrics import families
+from tests.slbnctl.prometheus import families
 from tests.slbnctl.schema import validate
 
 pytestmark = pytest.mark.virtual
@@ -255,6 +257,57 @@ def test_metrics_of_drr_fq(ns: Namespace) -> None:
     }.items():
         assert found[f"drr_fq_{name}"] == [(labels, tc[key])], key
     assert found["drr_fq_active_flows"] == [(labels, 0)]
+
+
+# --- domain check --------------------------------------------------------------------------------
+
+
+def checked(ns: Namespace, arguments: str = "wait 0") -> dict[str, list[tuple[str, str]]]:
+    """Checks and places of problems and notes."""
+    done = slbnctl(ns, f"--json --socket /nonexistent domain check {arguments}", check=False)
+    found = json.loads(done.stdout)
+    validate("domain", found)
+    assert done.returncode == (3 if found["problems"] else 0)
+    return {
+        name: [(each["check"], each["where"]) for each in found[name]]
+        for name in ("problems", "notes")
+    }
+
+
+def test_domain_check(ns: Namespace) -> None:
+    """Links with another epoch, other keys; and notes, which do not matter."""
+    sh(f"tc -n {ns.name} qdisc delete dev d0 root")
+    for device in ("d1", "d2", "d3"):
+        dummy(ns, device, f"rate 10mbit {key_option(KEY)}")
+    assert checked(ns) == {"problems": [], "notes": []}
+    slbnctl(ns, "link set d2 epoch 2s")
+    slbnctl(ns, "link set d3 key none")
+    assert checked(ns)["problems"] == [("epoch", "d2"), ("keys", "d3")]
+    slbnctl(ns, "link set d2 epoch 1s key none")
+    slbnctl(ns, "link set d1 key none")
+    sh(f"tc -n {ns.name} qdisc replace dev d2 parent 1:1 drr_fq")
+    sh(f"tc -n {ns.name} qdisc replace dev d3 parent 1:1 drr_fq bands")
+    assert checked(ns) == {"problems": [], "notes": [("no_key", "d1"), ("bands", "d2")]}
+
+
+def test_domain_check_of_neighbors() -> None:
+    """What they send is dropped because of its version or its key; only while they do."""
+    with chain(2) as net:
+        net.attach(1, f"rate 20mbit {key_option(KEY)}")
+        assert checked(net.nodes[1], "wait 100ms")["problems"] == []
+        with net.nodes[0].entered():
+            out = socket.socket(type=socket.SOCK_DGRAM)
+        with out:
+            out.bind(("", PORT))
+
+            def send() -> None:
+                for version in (1, 2):
+                    out.sendto(Packet(JOIN, version=version).pack(), ("10.0.1.2", PORT))
+
+            with repeated(send, 0.02):
+                found = checked(net.nodes[1], "wait 1s")["problems"]
+        assert found == [("other_version", "e1"), ("bad_key", "e1")]
+        assert checked(net.nodes[1], "wait 100ms")["problems"] == []
 
 
 # --- set and reset -------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""slbnd under systemd, with the capabilities and the sandbox of its unit.
+"""slbnd, links and metrics under systemd, with the capabilities and sandboxes of their units.
 
 systemd is the first process of a PID namespace, in the network namespace of node 0 of a chain.
 """
@@ -21,11 +21,17 @@ from tests.kernel.background import repeated
 from tests.kernel.net import Namespace, wait_for
 from tests.kernel.slbn import MEGA, Chain, chain
 from tests.kernel.slbn_wire import PORT
-from tests.kernel.slbnd import SLBND, UNIT, libslbn
+from tests.kernel.slbnd import SLBNCTL, SLBND, UNIT, libslbn
+from tests.linux_source import TOP
+from tests.slbnctl.prometheus import families
 
 pytestmark = [pytest.mark.stock, pytest.mark.newer]
 
 CONFIG = Path("/etc/fairpath/slbnd.conf")
+
+#: The units of one link, and of metrics.
+LINK = (TOP / "userspace/slbnctl/fairpath-link@.service").read_text()
+METRICS = (TOP / "userspace/slbnctl/fairpath-metrics.service.in").read_text()
 
 #: Starts systemd without units of its own, and with slbnd in a private /run.
 BOOT = """
@@ -33,8 +39,8 @@ set -e
 mount --make-rprivate /
 mount -t tmpfs -o mode=755 tmpfs /mnt
 mkdir -p /mnt/fairpath /mnt/systemd/system
-cp {directory}/slbnd /mnt/fairpath
-cp {directory}/slbnd.service {directory}/*.target /mnt/systemd/system
+cp {directory}/slbnd {directory}/slbnctl {directory}/q_slbn.so /mnt/fairpath
+cp {directory}/*.service {directory}/*.target /mnt/systemd/system
 mount -n --move /mnt /run
 mountpoint -q /sys/fs/bpf || mount -t bpf bpf /sys/fs/bpf
 mountpoint -q /sys/fs/cgroup || mount -t cgroup2 none /sys/fs/cgroup
@@ -78,8 +84,12 @@ def children(pid: int) -> list[int]:
 
 @contextlib.contextmanager
 def systemd(net: Chain, directory: Path) -> Iterator[Systemd]:
-    shutil.copy(SLBND, directory)
-    (directory / "slbnd.service").write_text(UNIT.replace("@SBINDIR@", "/run/fairpath"))
+    for file in (SLBND, SLBNCTL, TOP / "build/tc/q_slbn.so"):
+        shutil.copy(file, directory)
+    for name, unit in (("slbnd", UNIT), ("fairpath-link@", LINK), ("fairpath-metrics", METRICS)):
+        # Without udev there are no units of devices: tests/packages plugs them in.
+        text = re.sub(r"^(BindsTo|After)=sys-subsystem-net.*\n", "", unit, flags=re.MULTILINE)
+        (directory / f"{name}.service").write_text(text.replace("@SBINDIR@", "/run/fairpath"))
     # Empty targets: their real work has been done by the host.
     for target in ("nothing", "sysinit", "basic", "shutdown", "network", "multi-user"):
         (directory / f"{target}.target").write_text("[Unit]\nDefaultDependencies=no\n")
@@ -195,3 +205,37 @@ def test_start_reload_crash_and_stop(net: Chain, tmp_path: Path) -> None:
             assert init.is_now(ActiveState="failed", NRestarts="0")
     finally:
         CONFIG.unlink()
+
+
+@pytest.mark.tier("all")
+def test_link_and_metrics(net: Chain, tmp_path: Path) -> None:
+    """Changed by reload, removed by stop; errors of tc fail the unit. The path is a setting."""
+    link, metrics = CONFIG.parent / "link-e0.conf", CONFIG.parent / "metrics.conf"
+    link.parent.mkdir(exist_ok=True)
+    try:
+        with systemd(net, tmp_path) as init:
+            init.ctl("set-environment", "TC_LIB_DIR=/run/fairpath")
+            net.tc(0, "qdisc delete dev e0 root")
+            link.write_text("qdisc replace dev e0 root handle 1: slbn rate 30mbit\n")
+            init.ctl("start", "fairpath-link@e0")
+            assert net.shown(0)["capacity"] == 30 * MEGA
+            link.write_text(link.read_text().replace("30", "40"))
+            init.ctl("reload", "fairpath-link@e0")
+            assert net.shown(0)["capacity"] == 40 * MEGA
+            metrics.write_text("METRICS_FILE=/run/collector/fairpath.prom\n")
+            done = init.run("systemctl", "start", "fairpath-metrics", check=False)
+            assert done.returncode == 1
+            init.run("mkdir", "-m", "700", "/run/collector")
+            init.run("chown", "nobody", "/run/collector")
+            init.ctl("start", "fairpath-metrics")
+            found = families(init.run("cat", "/run/collector/fairpath.prom").stdout)
+            (capacity,) = (each for each in found if each.name.startswith("fairpath_link_capacity"))
+            assert [each.value for each in capacity.samples] == [40 * MEGA]
+            init.ctl("stop", "fairpath-link@e0")
+            assert "slbn" not in net.tc(0, "qdisc show dev e0").stdout
+            link.write_text("qdisc replace dev e0 root slbn rat 1mbit\n")
+            done = init.run("systemctl", "start", "fairpath-link@e0", check=False)
+            assert done.returncode == 1
+    finally:
+        link.unlink()
+        metrics.unlink(missing_ok=True)

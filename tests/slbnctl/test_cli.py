@@ -403,6 +403,13 @@ def test_status_without_slbnd() -> None:
     assert slbnctl("status", "all").returncode == 2
 
 
+@pytest.mark.parametrize("words", ["wait", "wait 601s", "wait x", "now 1s", "wait 1s 1s"])
+def test_invalid_checks(words: str) -> None:
+    done = slbnctl("domain", "check", *words.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("slbnctl: ") and done.stderr.count("\n") == 1
+
+
 def test_generated_key(tmp_path: Path) -> None:
     """A new one each time, which only its owner may read; an existing file is kept."""
     files = [tmp_path / "a", tmp_path / "b"]
@@ -439,10 +446,11 @@ COMMANDS = ["show", "list", "set", "reset", "monitor"]
 SESSION_COMMANDS = ["join", "change", "leave", "list", "show", "watch"]
 KEY_COMMANDS = ["add", "retire", "show", "generate", "fingerprint"]
 HELPED = [
-    *("", "link", "session", "key", "status", "metrics", "top"),
+    *("", "link", "session", "key", "domain", "status", "metrics", "top"),
     *(f"link {command}" for command in COMMANDS),
     *(f"session {command}" for command in SESSION_COMMANDS),
     *(f"key {command}" for command in KEY_COMMANDS),
+    "domain check",
 ]
 
 

@@ -7,6 +7,7 @@ tests/kernel/test_slbnctl.py has those of links and qdiscs.
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -14,14 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 
 from tests.linux_source import TOP
 from tests.slbnctl.agent import Agent, agent
-from tests.slbnctl.openmetrics import families
+from tests.slbnctl.prometheus import families
 from tests.slbnctl.schema import validate
 
 SLBNCTL = TOP / "build" / "slbnctl" / "slbnctl"
 DASHBOARD = TOP / "docs" / "grafana" / "fairpath.json"
+RULES = TOP / "docs" / "prometheus" / "fairpath.rules.yml"
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +51,6 @@ def metrics(slbnd: Agent) -> dict[str, dict[tuple[str, ...], float]]:
     """The samples of each family, by the values of their labels."""
     done = slbnctl(slbnd, "metrics")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.endswith("\n# EOF\n")
     return {
         family.name: {tuple(each.labels.values()): each.value for each in family.samples}
         for family in families(done.stdout)
@@ -114,6 +116,30 @@ def test_status_of_degraded_agent(options: list[str], lines: list[str], tmp_path
         assert found["fairpath_agent_degraded"] == {(): 1}
 
 
+def test_domain_check(slbnd: Agent) -> None:
+    """Without links: that is the only problem."""
+    done = slbnctl(slbnd, "--json", "domain", "check", "wait", "0")
+    assert (done.returncode, done.stderr) == (3, "")
+    found = json.loads(done.stdout)
+    validate("domain", found)
+    assert [each["check"] for each in found["problems"]] == ["links"] and not found["notes"]
+    assert found["slbnctl"] == found["agent"]["agent_version"] and found["links"] == []
+    assert found["agent"]["epoch"] == read(slbnd, "status")["epoch"] == 10**9
+    text = slbnctl(slbnd, "domain", "check", "wait", "0").stdout
+    assert text.endswith("\nproblem: links: this network namespace has no links\n1 problems\n")
+
+
+def test_domain_check_of_degraded_agent(tmp_path: Path) -> None:
+    with agent(tmp_path, "--devices=nothing", "--epoch=2s") as slbnd:
+        done = slbnctl(slbnd, "--json", "domain", "check", "wait", "0")
+        found = json.loads(done.stdout)
+        assert done.returncode == 3 and found["agent"]["epoch"] == 2 * 10**9
+        assert [(each["check"], each.get("where")) for each in found["problems"]] == [
+            ("links", None),
+            ("degraded", "slbnd"),
+        ]
+
+
 def test_metrics(slbnd: Agent) -> None:
     found = metrics(slbnd)
     status = read(slbnd, "status")
@@ -147,18 +173,36 @@ def test_metrics_without_slbnd(tmp_path: Path) -> None:
     assert "fairpath_agent_sessions" not in found
 
 
+def test_metrics_replace_a_file(slbnd: Agent, tmp_path: Path) -> None:
+    """At once, and readable for all; links are not followed, and errors leave the old one."""
+    file, victim = tmp_path / "fairpath.prom", tmp_path / "victim"
+    file.write_text("old\n")
+    victim.write_text("kept\n")
+    (tmp_path / "fairpath.prom.new").symlink_to(victim)
+    before = file.stat().st_ino
+    old = os.umask(0o077)
+    try:
+        done = slbnctl(slbnd, "metrics", str(file))
+    finally:
+        os.umask(old)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert {each.name for each in families(file.read_text())} == set(metrics(slbnd))
+    assert file.stat().st_ino != before and file.stat().st_mode & 0o777 == 0o644
+    assert victim.read_text() == "kept\n" and set(os.listdir(tmp_path)) == {file.name, "victim"}
+    for bad in (tmp_path / "none" / "x", Path("/dev/full") / "x", tmp_path):
+        done = slbnctl(slbnd, "metrics", str(bad))
+        assert done.returncode == 1 and done.stderr.startswith(f"slbnctl: {bad}")
+    assert not tmp_path.with_suffix(".new").exists()
+    assert slbnctl(slbnd, "metrics", "a", "b").returncode == 2
+
+
 # --- dashboard -----------------------------------------------------------------------------------
 
 
 def test_dashboard_uses_existing_metrics(slbnd: Agent) -> None:
     """Each query names samples that slbnctl has, and only labels that these have."""
     text = slbnctl(slbnd, "metrics").stdout
-    # node_exporter refuses other types.
-    suffix = {"counter": "_total", "gauge": ""}
-    names = {
-        name + suffix[kind]
-        for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE)
-    }
+    names = set(re.findall(r"^# TYPE (\S+) ", text, re.MULTILINE))
     board = json.loads(DASHBOARD.read_text())
     used = set()
     for panel in board["panels"]:
@@ -167,6 +211,30 @@ def test_dashboard_uses_existing_metrics(slbnd: Agent) -> None:
             assert target["expr"].count("(") == target["expr"].count(")")
     assert used <= names and len(used) > 20
     assert board["uid"] == "fairpath" and board["schemaVersion"] >= 36
+
+
+def test_alerts_use_existing_metrics(slbnd: Agent) -> None:
+    """Also the values of labels. What is no metric of fairpath is of node_exporter."""
+    text = slbnctl(slbnd, "metrics").stdout
+    names = set(re.findall(r"^# TYPE (\S+) ", text, re.MULTILINE))
+    printed = (TOP / "userspace/slbnctl/metrics_agent.c").read_text()
+    table = (TOP / "userspace/common/link_options.c").read_text()
+    reasons = set(re.findall(r"COUNTER\((\w+), [^)]*LINK_DROPPED\)", table))
+    reasons |= set(re.findall(r'labelled\("reason", "(\w+)"', printed))
+    assert {"bad_key", "other_version"} < reasons
+    rules = [
+        rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]
+    ]
+    used = set()
+    for rule in rules:
+        used |= set(re.findall(r"\b(fairpath_\w+|node_\w+)", rule["expr"]))
+        assert rule["expr"].count("(") == rule["expr"].count(")"), rule["alert"]
+        for value in re.findall(r'reason=~?"([^"]+)"', rule["expr"]):
+            assert set(value.split("|")) <= reasons, rule["alert"]
+        assert rule["labels"]["severity"] in ("info", "warning", "critical")
+        assert set(rule["annotations"]) == {"summary", "description"}
+    assert len({rule["alert"] for rule in rules}) == len(rules) > 10
+    assert used - names == {"node_textfile_mtime_seconds"} and len(used) > 12
 
 
 def test_dashboard_panels_do_not_overlap() -> None:

@@ -371,13 +371,27 @@ def test_unit(tmp_path: Path) -> None:
 def test_timer_of_metrics(tmp_path: Path) -> None:
     units = install(tmp_path, 252) / "systemd/system"
     service = units / "fairpath-metrics.service"
-    service.write_text(service.read_text().replace("/usr/sbin", str(SLBND.parent)))
+    slbnctl = TOP / "build/slbnctl"
+    service.write_text(service.read_text().replace("/usr/sbin", str(slbnctl)))
     verify(service)
     verify(units / "fairpath-metrics.timer")
 
 
-def test_service_of_links(tmp_path: Path) -> None:
-    verify(install(tmp_path, 252) / "systemd/system/fairpath-links.service")
+def test_services_of_links(tmp_path: Path) -> None:
+    """systemd accepts them; that of one device is bound to it, whatever its name."""
+    units = install(tmp_path, 252) / "systemd/system"
+    verify(units / "fairpath-links.service")
+    template = (units / "fairpath-link@.service").read_text()
+    for device in ("eth0.100", "br-lan"):
+        escaped = subprocess.run(
+            ["systemd-escape", device], check=True, capture_output=True, text=True
+        ).stdout.strip()
+        unit = units / f"fairpath-link@{escaped}.service"
+        unit.write_text(template)
+        verify(unit)
+    words = dict(line.split("=", 1) for line in template.splitlines() if re.match(r"\w+=", line))
+    bound = "sys-subsystem-net-devices-%i.device"
+    assert {words[name] for name in ("BindsTo", "After", "WantedBy")} == {bound}
 
 
 def test_port_is_reserved(tmp_path: Path) -> None:

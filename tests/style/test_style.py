@@ -32,6 +32,7 @@ CHECKPATCH_IGNORES = {
     # The paper's names.
     "slbnsim/sperc.c": "CAMELCASE",
     # For programs outside the kernel, which have no types such as u32.
+    "slbnctl/domain.c": "PREFER_DEFINED_ATTRIBUTE_MACRO",
     "slbnctl/path.c": "PREFER_KERNEL_TYPES",
     "slbnctl/session.c": "PREFER_KERNEL_TYPES",
     "libslbn/libslbn.h": "PREFER_KERNEL_TYPES",

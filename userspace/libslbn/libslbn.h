@@ -230,6 +230,7 @@ enum slbn_detection {
  * @marked_assigned: data packets that it marked as assigned
  * @marks_cleared: data packets with a mark that was not theirs, which it cleared
  * @marks_refused: data packets that would have been new, but their host has sent too much
+ * @epoch: of the domain's links, as it is configured, ns; 0: not known
  *
  * Counters begin with 0 when the agent starts.
  */
@@ -275,6 +276,7 @@ struct slbn_status {
 	uint64_t marked_assigned;
 	uint64_t marks_cleared;
 	uint64_t marks_refused;
+	uint64_t epoch;
 };
 
 struct slbn;

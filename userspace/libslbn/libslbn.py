@@ -133,6 +133,7 @@ class _Status(ctypes.Structure):
         ("marked_assigned", ctypes.c_uint64),
         ("marks_cleared", ctypes.c_uint64),
         ("marks_refused", ctypes.c_uint64),
+        ("epoch", ctypes.c_uint64),
     )
 
 
@@ -246,6 +247,7 @@ class Status:
     above them. `marked_new` and `marked_assigned` are data packets with a mark, `marks_cleared`
     those that had a mark which was not theirs, `marks_refused` those that were not new as their
     host has sent too much.
+    `epoch` is that of the domain's links, as it is configured [ns].
     """
 
     sessions: int
@@ -287,6 +289,7 @@ class Status:
     marked_assigned: int
     marks_cleared: int
     marks_refused: int
+    epoch: int
 
 
 def _address(octets: bytes, family: int) -> str:

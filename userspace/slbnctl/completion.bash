@@ -27,7 +27,7 @@ _slbnctl() {
 		esac
 	done
 	case $prev in
-	-s | --socket | file | generate | fingerprint)
+	-s | --socket | file | generate | fingerprint | metrics)
 		_fairpath_reply "$cur" -f
 		return
 		;;

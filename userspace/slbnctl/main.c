@@ -6,7 +6,7 @@
  * Commands are a tree of struct command, and may be abbreviated as in iproute2, as
  * long as one command matches; options may precede any command. link.c
  * implements "slbnctl link" over genl.c (the kernel), session.c, path.c and top.c
- * the others over libslbn (slbnd), key.c "slbnctl key" over both; show.c prints.
+ * the others over libslbn (slbnd), key.c and domain.c over both; show.c prints.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -70,6 +70,15 @@ static const struct command top_commands[] = {
 		.commands = key_commands,
 	},
 	{
+		.name = "domain",
+		.usage =
+			"Usage: slbnctl [OPTION]... domain COMMAND ...\n"
+			"\n"
+			"Commands:\n"
+			"  check [wait TIME]  check that links, slbnd and other routers agree\n",
+		.commands = domain_commands,
+	},
+	{
 		.name = "status",
 		.usage =
 			"Usage: slbnctl [OPTION]... status\n"
@@ -93,11 +102,11 @@ static const struct command top_commands[] = {
 	{
 		.name = "metrics",
 		.usage =
-			"Usage: slbnctl [OPTION]... metrics\n"
+			"Usage: slbnctl [OPTION]... metrics [FILE]\n"
 			"\n"
 			"Print the links of this network namespace, slbnd with its sessions in sum, and\n"
-			"drr_fq qdiscs as OpenMetrics text, for the textfile collector of Prometheus's\n"
-			"node_exporter.\n",
+			"drr_fq qdiscs in Prometheus's text format, for the textfile collector of its\n"
+			"node_exporter; or replace FILE by it at once.\n",
 		.run = run_metrics,
 	},
 	{
@@ -126,6 +135,7 @@ static const struct command top = {
 		"  link       show, set, reset and monitor SLBN links\n"
 		"  session    join, change, leave, list, show, trace and watch sessions of slbnd\n"
 		"  key        add, retire and show the keys of links and slbnd; generate keys\n"
+		"  domain     check that links, slbnd and other routers agree\n"
 		"  status     show the state of slbnd\n"
 		"  metrics    print links, slbnd and drr_fq qdiscs for Prometheus\n"
 		"  top        show a live table of the sessions\n"
@@ -142,7 +152,7 @@ static const struct command top = {
 		"\n"
 		"Exit status: 0 success; 1 the kernel or slbnd refused the request or is not\n"
 		"available, or there is no such link, session or key; 2 invalid command line;\n"
-		"3 slbnd is degraded (status).\n",
+		"3 slbnd is degraded (status), or something disagrees (domain check).\n",
 	.commands = top_commands,
 };
 

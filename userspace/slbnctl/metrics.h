@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Metrics in the text format of OpenMetrics 1.0.
+ * Metrics in Prometheus's text format (0.0.4), the only one that the textfile
+ * collector of node_exporter reads: of OpenMetrics it would lose types and help of
+ * counters.
  *
  * A metric family is printed at once, with all its samples, as the format demands.
  */
@@ -18,7 +20,7 @@
  * @METRIC_GAUGE: a value now
  * @METRIC_COUNTER: a sum that only grows until its owner restarts
  *
- * node_exporter's textfile collector refuses types that are new in OpenMetrics.
+ * The format has no other types that fit.
  */
 enum metric_type {
 	METRIC_GAUGE,
@@ -33,5 +35,7 @@ void metric_seconds(__u64 ns);
 bool metrics_of_links(void);
 bool metrics_of_agent(void);
 bool metrics_of_qdiscs(void);
+
+bool module_version(const char *module, char *version, size_t size);
 
 #endif /* FAIRPATH_SLBNCTL_METRICS_H */

@@ -108,6 +108,9 @@ static void print_state(const struct slbn_status *status)
 	      status->clients);
 	gauge("agent_keys", "Keys; 0: packets are not authenticated.",
 	      status->keys);
+	metric_family("agent_epoch_seconds", METRIC_GAUGE,
+		      "Epoch of the domain's links, as slbnd is configured.");
+	metric_seconds(status->epoch);
 }
 
 static void print_counters(const struct slbn_status *status)

@@ -134,9 +134,16 @@ static void print_group(enum link_counter_group id, const struct links *links)
 	}
 }
 
-static void print_quiet(const struct links *links)
+static void print_times(const struct links *links)
 {
 	size_t n;
+
+	metric_family("link_epoch_seconds", METRIC_GAUGE,
+		      "Epoch of the link, the same in the whole domain.");
+	for (n = 0; n < links->count; n++) {
+		metric_label("device", links->link[n].name);
+		metric_seconds(links->link[n].attributes.value[TCA_SLBN_EPOCH]);
+	}
 
 	metric_family("link_quiet_seconds", METRIC_GAUGE,
 		      "Time for which no rate rises at the link.");
@@ -184,7 +191,7 @@ bool metrics_of_links(void)
 		return false;
 	}
 	print_info(&links);
-	print_quiet(&links);
+	print_times(&links);
 	for (n = 0; n < sizeof(metrics) / sizeof(*metrics); n++) {
 		const struct link_metric *metric = &metrics[n];
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Write metrics in the text format of OpenMetrics 1.0. See metrics.h.
+ * Write metrics in Prometheus's text format. See metrics.h.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +11,12 @@
 static const char *family;
 static enum metric_type family_type;
 static char labels[512];
+
+/* Of the names of families and samples, by type. */
+static const char *const suffixes[] = {
+	[METRIC_GAUGE] = "",
+	[METRIC_COUNTER] = "_total",
+};
 
 /**
  * metric_family() - begin a metric family
@@ -24,11 +30,12 @@ void metric_family(const char *name, enum metric_type type, const char *help)
 		[METRIC_GAUGE] = "gauge",
 		[METRIC_COUNTER] = "counter",
 	};
+	const char *suffix = suffixes[type];
 
 	family = name;
 	family_type = type;
-	printf("# TYPE fairpath_%s %s\n", name, types[type]);
-	printf("# HELP fairpath_%s %s\n", name, help);
+	printf("# HELP fairpath_%s%s %s\n", name, suffix, help);
+	printf("# TYPE fairpath_%s%s %s\n", name, suffix, types[type]);
 }
 
 /**
@@ -54,10 +61,6 @@ void metric_label(const char *label, const char *value)
 
 static void print_sample(const char *value)
 {
-	static const char *const suffixes[] = {
-		[METRIC_GAUGE] = "",
-		[METRIC_COUNTER] = "_total",
-	};
 	const char *suffix = suffixes[family_type];
 
 	if (*labels)

@@ -18,7 +18,8 @@
  * @STATUS_FAILED: the kernel or slbnd refused the request, cannot be reached, or
  *	has no such link, session or key
  * @STATUS_USAGE: invalid command line; no request was sent
- * @STATUS_DEGRADED: slbnd runs, but does not do all that is configured
+ * @STATUS_DEGRADED: slbnd runs, but does not do all that is configured; or a check has
+ *	found a problem
  */
 enum status {
 	STATUS_OK,
@@ -50,6 +51,7 @@ extern const char *slbnd_socket;
 extern const struct command link_commands[];
 extern const struct command session_commands[];
 extern const struct command key_commands[];
+extern const struct command domain_commands[];
 
 enum status run_status(int argc, char **argv);
 enum status run_metrics(int argc, char **argv);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "../common/units.h"
 #include "session.h"
 #include "show.h"
 
@@ -56,6 +57,8 @@ static void show_state(const struct slbn_status *status)
 
 static void show_counters(const struct slbn_status *status)
 {
+	char text[UNITS_TEXT];
+
 	show_count("sent", "  sent %s", status->sent);
 	show_count("unsent", " unsent %s", status->unsent);
 	show_count("received", " received %s", status->received);
@@ -97,6 +100,8 @@ static void show_counters(const struct slbn_status *status)
 	show_newline();
 	show_string("agent_version", "  agent_version %s",
 		    *status->version ? status->version : "unknown");
+	show_number("epoch", " epoch %s", status->epoch,
+		    units_time_exact(text, status->epoch));
 }
 
 /* What the operator should look at. */

@@ -499,6 +499,7 @@ static void get_status(const struct api *api, struct slbn_status *status)
 		.retries = agent->counters.retries,
 		.short_leases = agent_short_leases(agent),
 		.version = VERSION,
+		.epoch = agent->config.epoch,
 	};
 	for (n = 0; n < transport->keys.count; n++)
 		status->key[n] = transport->keys.key[n].id;
