@@ -89,6 +89,8 @@ class Coins(Study):
         return {"share": share(outcome)}
 
     def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
+        if self.trouble:
+            return {}  # without claims
         return {"heads": [numbers["share"] for numbers in data["fair"]]}
 
     def draw(self, figure: Any, data: Data) -> None:

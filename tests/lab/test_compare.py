@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy
 import pytest
-from fairlab.compare import guest, measures, network, plan, sizes, statistics, studies
+from fairlab.compare import guest, measures, network, plan, sizes, studies
 from fairlab.compare.plan import Plan
 from fairlab.compare.stacks import CCS, STACKS, cases
 from fairlab.compare.workloads import TCP_PART, UDP_PART, WORKLOADS, Flow, Workload
@@ -22,7 +22,7 @@ from fairlab.model.errors import CannotRunError
 from fairlab.model.network import Edge, End, Trunk
 from fairlab.net import netlink
 from fairlab.net.network import host_settings, queue_commands
-from fairlab.results import waits
+from fairlab.results import statistics, waits
 from fairlab.slbn import abilene
 from fairlab.slbn.mesh import Mesh, Wire
 

@@ -11,7 +11,16 @@ from tests.linux_source import TOP
 ROOT = {
     *("Makefile", "Kbuild", "tcp_bic", "tcp_gaimd", "sch_slbn", "sch_drr_fq", "userspace"),
     *("tests", "scripts", "include", "docs", "README.md", "CONTRIBUTING.md", "SECURITY.md"),
-    *("CHANGELOG.md", "LICENSE", "VERSION", ".ci", ".clang-format", ".editorconfig", ".gitignore"),
+    *(
+        "CHANGELOG.md",
+        "CITATION.cff",
+        "LICENSE",
+        "VERSION",
+        ".ci",
+        ".clang-format",
+        ".editorconfig",
+        ".gitignore",
+    ),
 }
 
 

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
-from fairlab.compare import sizes, statistics
+from fairlab.compare import sizes
 from fairlab.compare.stacks import OURS, split_case
 from fairlab.figures.study import Data, Numbers
+from fairlab.results import statistics
 
 
 class Measure:

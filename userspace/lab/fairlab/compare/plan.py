@@ -25,12 +25,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from fairlab.compare import network, sizes, statistics
+from fairlab.compare import network, sizes
 from fairlab.compare.stacks import STACKS
 from fairlab.compare.workloads import FRAME, TCP_PART, UDP_PART, Change, Flow, Workload
 from fairlab.model.network import Network
 from fairlab.net.network import AMPLE, Hosts
-from fairlab.results import trust, waits
+from fairlab.results import statistics, trust, waits
 from fairlab.run import engine, samples
 from fairlab.run.engine import Engine
 from fairlab.run.job import Job

@@ -16,8 +16,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fairlab.compare.statistics import interval
 from fairlab.figures.registry import Claim
+from fairlab.results.statistics import interval
 
 CONSISTENT, INCONSISTENT, INCONCLUSIVE = "consistent", "inconsistent", "inconclusive"
 NOT_TESTABLE, NOT_RUN = "not testable", "not run"
