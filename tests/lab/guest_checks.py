@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -25,6 +26,8 @@ from fairlab.model.errors import CannotRunError, LabError, UsageError
 from fairlab.model.qdisc import parse_buffer, parse_qdisc
 from fairlab.model.scenario import Scenario, parse_flows
 from fairlab.net import host
+from fairlab.net.namespace import Namespace
+from fairlab.net.netlink import QueueReader
 from fairlab.net.network import Hosts, Laboratory
 from fairlab.net.tracing import Tracer, parse
 from fairlab.results import analysis, validity
@@ -321,6 +324,32 @@ def test_queue_samples_match_tc(text: str) -> None:
 
 
 # --- runs ---------------------------------------------------------------------------------------
+
+
+def test_waits_of_bands_are_read_beside_other_qdiscs() -> None:
+    """A netem without a child, that of control packets, ends a dump of all classes."""
+    host.complete_path()
+    host.find_plugins()
+    commands = """
+        ip link add a0 type veth peer name b0
+        ip link set a0 up; ip link set b0 up
+        tc qdisc add dev a0 root handle 1: tbf rate 1gbit burst 3000 limit 100000
+        tc qdisc add dev a0 parent 1:1 handle 2: slbn rate 1gbit
+        tc qdisc add dev a0 parent 2:1 handle 21: netem delay 1ms
+        tc qdisc add dev a0 parent 2:2 handle 20: netem delay 1ms
+        tc qdisc add dev a0 parent 20:1 handle 10: drr_fq limit 100 bands
+        ip addr add 10.9.0.1/24 dev a0
+        ip neighbour add 10.9.0.2 lladdr 02:00:00:00:00:02 dev a0
+        ping -c 5 -i 0.01 -W 0.1 10.9.0.2 >/dev/null || true
+    """
+    there = Namespace()
+    with contextlib.closing(there), there.inside():
+        subprocess.run(["sh", "-ec", commands], check=True)
+        with contextlib.closing(QueueReader()) as reader:
+            waits = reader.band_waits(socket.if_nametoindex("a0"), 0x10)
+    assert sorted(waits) == [1, 2, 3]
+    # IPv6 may have sent more.
+    assert sum(waits[3]) >= 5 and not sum(waits[1]) and not sum(waits[2])
 
 
 def measured(directory: Path, what: Scenario) -> tuple[Measurement, dict[str, Any]]:

@@ -207,7 +207,7 @@ def band_waits(lab: Laboratory) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for end in network.trunks(lab.network):
         with lab.queue_reader(end.node) as reader:
-            waits = reader.band_waits(lab.interface_index(end))
+            waits = reader.band_waits(lab.interface_index(end), QUEUE)
         for number, counts in waits.items():
             band = BANDS[number - 1]
             before = found.get(band, [0] * len(counts))

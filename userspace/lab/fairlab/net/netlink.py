@@ -141,21 +141,23 @@ class QueueReader(Reader):
                 found[index, handle >> 16] = state
         return found
 
-    def band_waits(self, index: int) -> dict[int, tuple[int, ...]]:
-        """Of drr_fq with bands on an interface: class -> packets sent, by the step of their wait.
+    def band_waits(self, index: int, handle: int) -> dict[int, tuple[int, ...]]:
+        """Of drr_fq with bands: class -> packets sent, by the step of their wait.
 
-        Steps are those of drr_fq_wait_of() in fairpath/drr_fq.h; numbers are modulo 2^32.
+        INDEX is the interface's, HANDLE the qdisc's major number.  Steps are those of
+        drr_fq_wait_of() in fairpath/drr_fq.h; numbers are modulo 2^32.  Classes of all qdiscs of
+        the interface are not asked for: a netem without a child ends such a dump.
         """
         found = {}
-        request = TCMSG.pack(socket.AF_UNSPEC, 0, 0, index, 0, 0, 0)
+        request = TCMSG.pack(socket.AF_UNSPEC, 0, 0, index, 0, handle << 16, 0)
         for message in self.dump(RTM_GETTCLASS, request):
-            _, _, _, _, handle, _, _ = TCMSG.unpack_from(message)
+            _, _, _, _, number, _, _ = TCMSG.unpack_from(message)
             parts = dict(attributes(message, TCMSG.size))
             own = dict(attributes(parts.get(TCA_STATS2, b""), 0)).get(TCA_STATS_APP, b"")
             if parts.get(TCA_KIND) != b"drr_fq\0" or len(own) < DRR_FQ_WAITS_AT:
                 continue
             if DRR_FQ_XSTATS.unpack_from(own) == (DRR_FQ_XSTATS_BAND,):
-                found[handle & 0xFFFF] = DRR_FQ_WAITS.unpack_from(own, DRR_FQ_WAITS_AT)
+                found[number & 0xFFFF] = DRR_FQ_WAITS.unpack_from(own, DRR_FQ_WAITS_AT)
         return found
 
 
