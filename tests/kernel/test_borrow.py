@@ -37,6 +37,8 @@ LINK = 20 * MEGA
 #: What the links hand out: 5 % is headroom.
 PLAN = LINK * 95 // 100
 ROUND_TRIP = 0.02
+#: Of Linux: its least variation of 200 ms, and a round trip that may have doubled [s].
+RETRANSMISSION_TIMEOUT = 0.2 + 2 * ROUND_TRIP
 OTHER = "10.0.0.9"
 #: Offset of tcpi_bytes_received in struct tcp_info.
 BYTES_RECEIVED = 128
@@ -220,10 +222,14 @@ def test_growing_flow_uses_idle_capacity(net: Chain, tmp_path: Path) -> None:
         status = us.status()
         octets = status.borrowed_octets - before.borrowed_octets
         print(f"first after {first[0] * 1000:.0f} ms, {octets} octets")
-        # The window is filled, and the next answer comes.  If a first burst in a window that an
-        # earlier ceiling left open was too long for the pacer, a retransmission comes before that.
-        assert 0 < first[0] < 0.2 and max(ceilings) + rate == PLAN
-        assert rate_at(seen, first[0] + 5 * ROUND_TRIP) > 0.8 * PLAN
+        # The window is filled, and the next answer comes.  A window that an earlier ceiling left open
+        # stays open: if the first burst in it is too long for the pacer, the sender's time-out comes
+        # before, and it begins with a small congestion window (docs/limitations.md).
+        if status.paced_drops > before.paced_drops:
+            assert 0 < first[0] < 0.2 + RETRANSMISSION_TIMEOUT
+        else:
+            assert 0 < first[0] < 0.2 and max(ceilings) + rate == PLAN
+            assert rate_at(seen, first[0] + 5 * ROUND_TRIP) > 0.8 * PLAN
         assert octets > 20000
         # Now it has the rate, and needs no ceiling.
         end = time.monotonic() + 3
