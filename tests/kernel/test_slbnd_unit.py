@@ -87,7 +87,7 @@ def systemd(net: Chain, directory: Path) -> Iterator[Systemd]:
     for file in (SLBND, SLBNCTL, TOP / "build/tc/q_slbn.so"):
         shutil.copy(file, directory)
     for name, unit in (("slbnd", UNIT), ("fairpath-link@", LINK), ("fairpath-metrics", METRICS)):
-        # Without udev there are no units of devices: tests/packages plugs them in.
+        # Without udev there are no units of devices.
         text = re.sub(r"^(BindsTo|After)=sys-subsystem-net.*\n", "", unit, flags=re.MULTILINE)
         (directory / f"{name}.service").write_text(text.replace("@SBINDIR@", "/run/fairpath"))
     # Empty targets: their real work has been done by the host.
