@@ -222,9 +222,9 @@ def test_growing_flow_uses_idle_capacity(net: Chain, tmp_path: Path) -> None:
         status = us.status()
         octets = status.borrowed_octets - before.borrowed_octets
         print(f"first after {first[0] * 1000:.0f} ms, {octets} octets")
-        # The window is filled, and the next answer comes.  A window that an earlier ceiling left open
-        # stays open: if the first burst in it is too long for the pacer, the sender's time-out comes
-        # before, and it begins with a small congestion window (docs/limitations.md).
+        # The window is filled, and the next answer comes.  A window that an earlier ceiling left
+        # open stays open: if the first burst in it is too long for the pacer, the sender's time-out
+        # comes before, and it begins with a small congestion window (docs/limitations.md).
         if status.paced_drops > before.paced_drops:
             assert 0 < first[0] < 0.2 + RETRANSMISSION_TIMEOUT
         else:
