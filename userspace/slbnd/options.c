@@ -652,7 +652,7 @@ static const struct {
 	  "                    packets above their rates, but TCP: drop them, or let them\n"
 	  "                    use what --unassigned leaves (drop)" },
 	{ "windows", read_windows, "must be on or off",
-	  "on|off  lower the receive windows of TCP to what rates need (off)" },
+	  "on|off  lower the receive windows of TCP to what rates need (on)" },
 	{ "windows-except", read_windows_except,
 	  "must be prefixes, such as 10.1.0.0/16,2001:db8::/32, at most 64",
 	  "PREFIX,..\n"
@@ -887,6 +887,7 @@ enum options_result options_read(struct options *options, int argc, char **argv)
 			.new = DRR_FQ_BANDS_MARK_NEW_DEFAULT,
 			.assigned = DRR_FQ_BANDS_MARK_ASSIGNED_DEFAULT,
 		},
+		.windows = true,
 		.log_level = LOG_INFO,
 	};
 	if (!read_file(options, file ?: OPTIONS_FILE, file))

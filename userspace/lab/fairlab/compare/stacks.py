@@ -56,6 +56,8 @@ class Stack:
 
 
 LIMIT = "limit {buffer}"
+#: Without lowered receive windows.
+PACED = (("windows", "off"),)
 CODEL = "target {target}ms interval {rtt}ms"
 #: Links that know assigned traffic by its marks, of which only agents set any; and one queue for
 #: each band instead of one for each flow.
@@ -72,7 +74,7 @@ STACKS = {
         Stack("fq_pie", "fq_pie", small=LIMIT),
         Stack("drr_fq", "drr_fq", LIMIT),
         Stack("drr_fq-codel", "drr_fq", "limit {deep} codel ecn", "", CODEL, "ce_threshold 1ms"),
-        Stack("slbn", "drr_fq", LIMIT, slbn=""),
+        Stack("slbn", "drr_fq", LIMIT, slbn="", agent=PACED),
         Stack("slbn-windows", "drr_fq", LIMIT, slbn="headroom 1", agent=(("windows", "on"),)),
         Stack(
             "slbn-borrow",
@@ -83,7 +85,7 @@ STACKS = {
         ),
         Stack("slbn-bands", "drr_fq", BANDS, slbn="headroom 1", agent=MARKING),
         Stack("slbn-fifo", "drr_fq", f"{BANDS} {FIFOS}", slbn="headroom 1", agent=MARKING),
-        Stack("slbn-nocommit", "drr_fq", LIMIT, slbn="commit off"),
+        Stack("slbn-nocommit", "drr_fq", LIMIT, slbn="commit off", agent=PACED),
         Stack("dualpi2", "dualpi2", small=LIMIT, dctcp="any_ect", only=L4S),
     )
 }
