@@ -64,20 +64,28 @@ def run_concurrently(
     it ends with the machine's time limit.
     """
     end = time.monotonic() + SECONDS
+    done = threading.Event()
     errors: list[BaseException] = []
 
     def repeat(job: Callable[[], None]) -> None:
         try:
-            while not errors and (time.monotonic() < end or not enough()):
+            while not done.is_set():
                 job()
         except BaseException as error:
             errors.append(error)
+            done.set()
 
     threads = [threading.Thread(target=repeat, args=(job,)) for job in jobs]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    try:
+        while not done.wait(0.05):
+            if time.monotonic() >= end and enough():
+                done.set()
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
     if errors:
         raise errors[0]
 
