@@ -330,6 +330,7 @@ def test_waits_of_bands_are_read_beside_other_qdiscs() -> None:
     """A netem without a child, that of control packets, ends a dump of all classes."""
     host.complete_path()
     host.find_plugins()
+    # Nobody answers, so ping fails: what was sent is counted below.
     commands = """
         ip link add a0 type veth peer name b0
         ip link set a0 up; ip link set b0 up

@@ -937,6 +937,19 @@ static void slow_growth_does_not_prolong_the_start(void **state)
 	}
 }
 
+/* Of a connection whose window is lowered, at the RATE that it has asked for [bit/s]. */
+static struct demand_sample windowed(u64 rate)
+{
+	return (struct demand_sample){
+		.now = SECONDS,
+		.packet = 1500,
+		.rtt = 20 * DEMAND_MS,
+		.rate = rate,
+		.demand = rate,
+		.tcp = true,
+	};
+}
+
 /* A flow that may send above its rate asks for twice its use, another one for more. */
 static void borrowers_ask_for_less(void **state)
 {
@@ -945,16 +958,9 @@ static void borrowers_ask_for_less(void **state)
 	(void)state;
 	for (borrows = 0; borrows < 2; borrows++) {
 		struct demand d = {};
-		struct demand_sample sample = {
-			.now = SECONDS,
-			.packet = 1500,
-			.rtt = 20 * DEMAND_MS,
-			.rate = 8000000,
-			.demand = 8000000,
-			.tcp = true,
-			.borrows = borrows,
-		};
+		struct demand_sample sample = windowed(8000000);
 
+		sample.borrows = borrows;
 		demand_update(&d, &sample);
 		sample.now += DEMAND_STEP;
 		sample.bytes = sample.reached = sample.limited = 250000;
@@ -967,17 +973,10 @@ static void borrowers_ask_for_less(void **state)
 static void use_alone_ignores_windows(void **state)
 {
 	struct demand d = {};
-	struct demand_sample sample = {
-		.now = SECONDS,
-		.packet = 1500,
-		.rtt = 20 * DEMAND_MS,
-		.rate = 8000000,
-		.demand = 8000000,
-		.tcp = true,
-		.by_use = true,
-	};
+	struct demand_sample sample = windowed(8000000);
 
 	(void)state;
+	sample.by_use = true;
 	demand_update(&d, &sample);
 	sample.now += DEMAND_STEP;
 	sample.bytes = sample.reached = sample.limited = 250000;
@@ -993,16 +992,9 @@ static void borrowed_rate_is_asked_for(void **state)
 	(void)state;
 	for (borrows = 0; borrows < 2; borrows++) {
 		struct demand d = {};
-		struct demand_sample sample = {
-			.now = SECONDS,
-			.packet = 1500,
-			.rtt = 20 * DEMAND_MS,
-			.rate = 7000000,
-			.demand = 7000000,
-			.tcp = true,
-			.borrows = borrows,
-		};
+		struct demand_sample sample = windowed(7000000);
 
+		sample.borrows = borrows;
 		demand_update(&d, &sample);
 		sample.now += DEMAND_STEP;
 		sample.bytes = sample.reached = 250000;

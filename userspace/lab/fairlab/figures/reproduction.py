@@ -126,12 +126,12 @@ def _source(
 
 def _claims(claims: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield from table(HEAD, map(cells, claims))
-    told = [
+    explained = [
         c for c in claims if c["why"] and c["verdict"] in (INCONSISTENT, INCONCLUSIVE, NOT_TESTABLE)
     ]
-    for claim in told:
+    for claim in explained:
         yield f"- {plain(claim['text'])}: {plain(claim['why'])}."
-    if told:
+    if explained:
         yield ""
 
 
