@@ -184,6 +184,16 @@ def test_plans_are_stored() -> None:
     assert Plan.from_json(json.loads(json.dumps(made.to_json()))) == made
 
 
+def test_a_run_depends_on_its_own_stack_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stored(stack: str) -> dict[str, Any]:
+        return Plan.of(WORKLOADS["parking-lot"], stack, "cubic", 1).to_json()
+
+    before = {stack: stored(stack) for stack in ("slbn", "fq_codel")}
+    monkeypatch.setitem(STACKS, "slbn", dataclasses.replace(STACKS["slbn"], slbn="headroom 2"))
+    assert stored("slbn") != before["slbn"]
+    assert stored("fq_codel") == before["fq_codel"]
+
+
 @pytest.mark.parametrize("stack", STACKS)
 @pytest.mark.parametrize("name", ["backbone", "parking-lot", "small-buffers"])
 def test_routes_lead_to_every_host(name: str, stack: str) -> None:

@@ -80,10 +80,11 @@ class Plan(Job[Numbers]):
     # --- as a job -------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return asdict(self) | {"settings": asdict(STACKS[self.stack])}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "Plan":
+        data = {name: value for name, value in data.items() if name != "settings"}
         mesh = data["mesh"]
         wires = tuple(Wire(**wire) for wire in mesh["wires"])
         return cls(
@@ -98,7 +99,7 @@ class Plan(Job[Numbers]):
 
     def sources(self) -> tuple[str, ...]:
         found = [*engine.SOURCES, "userspace/traffic"]
-        own = ("plan", "guest", "network", "stacks")
+        own = ("plan", "guest", "network", "stack")
         found += [f"userspace/lab/fairlab/compare/{name}.py" for name in own]
         if "drr_fq" in STACKS[self.stack].kind:
             found.append("sch_drr_fq")
