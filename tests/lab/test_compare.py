@@ -490,6 +490,53 @@ def test_losses_are_said_plainly() -> None:
     assert measures.losses(one)[0] == "slbn cubic: with one seed, differences may be due to chance"
 
 
+def test_verdicts_are_paired() -> None:
+    found = measures.all_verdicts(DATA)
+    assert set(found) == {"slbn cubic", "drr_fq cubic"}
+    assert found["slbn cubic"]["fq_codel cubic"] == {
+        "better": ["queue delay p50, ms 2.0 (6.0)", "queue delay p99, ms 4.0 (12.0)"],
+        "worse": ["goodput, Mbit/s 91.0 (96.0)"],
+        "level": ["Jain index 0.900 (0.900)"],
+    }
+    assert measures.all_verdicts({name: runs[:1] for name, runs in DATA.items()}) == {
+        "slbn cubic": {},
+        "drr_fq cubic": {},
+    }
+
+
+def test_tables_of_a_page_are_replaced(tmp_path: Path) -> None:
+    rows = [["fq_codel", "96.0"], ["slbn", "91.0"]]
+    document = {
+        "name": "parking-lot",
+        "seeds": [1, 2, 3],
+        "worse": [],
+        "table": {"columns": ["stack", "goodput, Mbit/s"], "rows": rows},
+        "verdicts": {"slbn": {"fq_codel": {"better": ["a 1 (2)"], "worse": [], "level": []}}},
+    }
+    (tmp_path / "parking-lot.json").write_text(json.dumps(document))
+    (tmp_path / "parking-lot.png").touch()
+    page = tmp_path / "page.md"
+    head = "# Page\n\n<!-- compare: slbn beside fq_codel -->\n<!-- end -->\n"
+    page.write_text(f"{head}\n<!-- compare: parking-lot -->\nold\n<!-- end -->\n\nend\n")
+    for _ in range(2):
+        done = run_fairlab("compare", "--publish", str(page), "--out", str(tmp_path))
+        assert (done.returncode, done.stdout) == (0, "slbn beside fq_codel\nparking-lot\n")
+        text = page.read_text()
+        assert "\n| parking-lot, 3 seeds | a 1 (2) | – | – |\n" in text
+        assert "\n| goodput, Mbit/s | 96.0 | 91.0 |\n" in text
+        assert "old" not in text
+        assert text.endswith("\n<!-- end -->\n\nend\n")
+
+    def refused(text: str, message: str) -> None:
+        page.write_text(text)
+        done = run_fairlab("compare", "--publish", str(page), "--out", str(tmp_path))
+        assert_refused(done, 2, message)
+        assert page.read_text() == text
+
+    refused("# Page\n", "no line '<!-- compare: WORKLOAD -->' with '<!-- end -->' below")
+    refused("<!-- compare: lan -->\n<!-- end -->\n", "no comparison 'lan' is drawn in")
+
+
 def test_table_has_intervals() -> None:
     study = studies.Comparison(WORKLOADS["parking-lot"])
     table = study.table(DATA)

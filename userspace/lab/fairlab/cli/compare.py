@@ -29,6 +29,7 @@ def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
     add("--kernel", default=engine.DEFAULT_KERNEL, metavar="VERSION", help="6.1, 6.12, 7.2 (6.1)")
     add("--out", type=Path, default=OUT, metavar="DIR", help=f"directory for results ({OUT})")
     add("--draw", action="store_true", help="only draw, from the stored runs")
+    add("--publish", type=Path, metavar="PAGE", help="put the tables in DIR into a Markdown page")
     add("--json", action="store_true", help="print the result as JSON instead of a table")
     add("--quiet", action="store_true", help="print no progress")
     parser.set_defaults(handler=compare)
@@ -48,7 +49,15 @@ def parse_list(text: str | None, known: Sequence[str], what: str) -> tuple[str, 
 def compare(arguments: argparse.Namespace) -> None:
     from fairlab.compare.stacks import CCS, L4S, STACKS, cases
     from fairlab.compare.workloads import WORKLOADS
+    from fairlab.figures import comparisons
 
+    if arguments.publish is not None:
+        if arguments.workload is not None:
+            raise UsageError("--publish takes all workloads that are drawn in DIR: name none")
+        if not arguments.publish.is_file():
+            raise UsageError(f"{arguments.publish}: no such file")
+        print("\n".join(comparisons.publish(arguments.publish, arguments.out)))
+        return
     if arguments.workload is None:
         width = max(map(len, WORKLOADS))
         for name, workload in WORKLOADS.items():
@@ -102,7 +111,11 @@ def run_and_print(
     for run in place.runs(study):
         if found := place.stored(run):
             data.setdefault(run.case.name, []).append(found["numbers"])
-    document |= {"missing": missing, "worse": measures.losses(data)}
+    document |= {
+        "missing": missing,
+        "worse": measures.losses(data),
+        "verdicts": measures.all_verdicts(data),
+    }
     gallery.write_whole(place.out / f"{study.name}.json", gallery.to_json(document, study.name))
     gallery.write_whole(place.out / f"{study.name}.md", comparisons.markdown(document))
     page = comparisons.write(place.out)

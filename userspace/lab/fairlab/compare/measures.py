@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The measures of a comparison: as text, and where drr_fq and slbn are worse than others."""
+"""The measures of a comparison: as text, and where our stacks are worse, or better, than others."""
 
 from collections.abc import Sequence
 from statistics import fmean
@@ -96,7 +96,7 @@ def label(case: str, data: Data) -> str:
 
 
 def losses(data: Data) -> list[str]:
-    """Where drr_fq and slbn are worse than another stack under the same congestion control.
+    """Where our stacks are worse than another stack under the same congestion control.
 
     Worse: runs with the same seed differ (paired t-test), at 5 % for all tests of the workload
     together (Holm).
@@ -115,6 +115,40 @@ def losses(data: Data) -> list[str]:
                     tests[case, measure.key, other] = statistics.p_value(mine, theirs)
     sure = statistics.holm(tests)
     return [line(case, data, measures, sure) for case in data if split_case(case)[0] in OURS]
+
+
+def verdicts(data: Data, own: str, other: str) -> dict[str, list[str]]:
+    """Each measure of the case OWN beside that of the case OTHER: better, worse or level.
+
+    Level: no difference is shown by a paired t-test at 5 % for all measures together (Holm).
+    """
+    measures = [m for m in shown({c: data[c] for c in (own, other)}) if not m.some]
+    pairs = {m.key: (m.values(data[own]), m.values(data[other])) for m in measures}
+    sure = statistics.holm(
+        {key: statistics.p_value(*pair) for key, pair in pairs.items() if len(pair[0]) > 1}
+    )
+    found: dict[str, list[str]] = {"better": [], "worse": [], "level": []}
+    for measure in measures:
+        mine, theirs = (fmean(values) for values in pairs[measure.key])
+        name = "level"
+        if measure.key in sure:
+            name = "better" if (mine - theirs) * measure.better > 0 else "worse"
+        digits = measure.digits
+        found[name].append(f"{measure.text} {mine:.{digits}f} ({theirs:.{digits}f})")
+    return found
+
+
+def all_verdicts(data: Data) -> dict[str, dict[str, dict[str, list[str]]]]:
+    """verdicts() of each of our cases beside each other stack; none of a single seed."""
+    return {
+        label(case, data): {
+            label(other, data): verdicts(data, case, other)
+            for other in rivals(case, data)
+            if len(data[other]) == len(data[case]) > 1
+        }
+        for case in data
+        if split_case(case)[0] in OURS
+    }
 
 
 def rivals(case: str, data: Data) -> list[str]:

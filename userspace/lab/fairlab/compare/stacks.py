@@ -48,7 +48,7 @@ STACKS = {
     )
 }
 #: What `fairlab compare` is about: these are compared with all others.
-OURS = ("drr_fq", "drr_fq-codel", "slbn")
+OURS = tuple(name for name in STACKS if name.startswith(("drr_fq", "slbn")))
 
 
 def cases(stacks: tuple[str, ...], ccs: tuple[str, ...]) -> list[tuple[str, str]]:

@@ -3,15 +3,18 @@
 are worse.
 
 `fairlab compare` writes OUT/report.html with those in OUT; `fairlab report` puts those in the
-directory `compare` beside its own (results/compare) on its page.
+directory `compare` beside its own (results/compare) on its page.  `fairlab compare --publish PAGE`
+replaces tables in a page of Markdown.
 """
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from fairlab.figures.gallery import read_json, write_whole
 from fairlab.figures.html import conditions, escaped, head, image, numbers
+from fairlab.model.errors import UsageError
 
 REPORT, TITLE = "report.html", "Comparison of stacks"
 #: Where `fairlab report` looks, beside its own directory.
@@ -79,6 +82,52 @@ def markdown(document: dict[str, Any]) -> str:
     (_, *stacks), *rows = turned(document)
     lines = [["", *(f"`{name}`" for name in stacks)], ["---", *("---:" for _ in stacks)], *rows]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines).replace("|  |", "| |")
+
+
+#: A block of a page: what it has, and the text that is replaced.
+BLOCK = re.compile(r"<!-- compare: ([^>]+?) -->\n.*?<!-- end -->", re.DOTALL)
+
+
+def beside(documents: dict[str, dict[str, Any]], own: str, other: str) -> str:
+    """Where the stack OWN is better and worse than OTHER, a row for each comparison."""
+    lines = [
+        f"| `{own}` and `{other}` | better | worse | no difference shown |\n",
+        "| --- " * 4 + "|\n",
+    ]
+    for document in documents.values():
+        if found := document.get("verdicts", {}).get(own, {}).get(other):
+            cells = ("; ".join(found[key]) or "–" for key in ("better", "worse", "level"))
+            name = f"{document['name']}, {len(document['seeds'])} seeds"
+            lines.append(f"| {name} | {' | '.join(cells)} |\n")
+    return "".join(lines)
+
+
+def publish(page: Path, out: Path) -> list[str]:
+    """Replace the blocks of PAGE by the tables of the comparisons in OUT; the names of the blocks.
+
+    A block is `<!-- compare: WORKLOAD -->` or `<!-- compare: STACK beside STACK -->`, and ends with
+    `<!-- end -->`.
+    """
+    documents = {path.name: document for path, document in stored(out).items()}
+    done = []
+
+    def text(match: re.Match[str]) -> str:
+        name = match[1]
+        own, _, other = name.partition(" beside ")
+        if other:
+            table = beside(documents, own, other)
+        elif name in documents:
+            table = markdown(documents[name])
+        else:
+            raise UsageError(f"{page}: no comparison '{name}' is drawn in {out}")
+        done.append(name)
+        return f"<!-- compare: {name} -->\n\n{table}\n<!-- end -->"
+
+    changed = BLOCK.sub(text, page.read_text())
+    if not done:
+        raise UsageError(f"{page}: no line '<!-- compare: WORKLOAD -->' with '<!-- end -->' below")
+    write_whole(page, changed)
+    return done
 
 
 def write(out: Path) -> Path:
