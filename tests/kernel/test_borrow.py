@@ -197,6 +197,11 @@ def watch(flow: Sender, look: Callable[[], None], seconds: float) -> list[tuple[
     return seen
 
 
+def guards(us: libslbn.Connection) -> set[int]:
+    """What bounds the ceilings of sessions."""
+    return {session.guard for session in sessions(us)}
+
+
 def rate_at(seen: list[tuple[float, int]], begin: float) -> float:
     """What arrived in the round trip from BEGIN [s] on [bit/s]."""
     inside = [each for each in seen if begin <= each[0] < begin + ROUND_TRIP]
@@ -216,7 +221,12 @@ def test_growing_flow_uses_idle_capacity(net: Chain, tmp_path: Path) -> None:
             borrowed = limits.borrowed()
             if borrowed and not first[0]:
                 first[0] = time.monotonic() - began
+                listed.extend(sessions(us))
             ceilings.extend(borrowed)
+
+        listed: list[libslbn.Session] = []
+        assert guards(us) <= {libslbn.GUARD_WINDOW, libslbn.GUARD_SHARE}
+        assert " ceiling none guard " in slbnd.ctl("list").stdout
 
         seen = watch(flow, look, 1)
         status = us.status()
@@ -231,6 +241,10 @@ def test_growing_flow_uses_idle_capacity(net: Chain, tmp_path: Path) -> None:
             assert 0 < first[0] < 0.2 and max(ceilings) + rate == PLAN
             assert rate_at(seen, first[0] + 5 * ROUND_TRIP) > 0.8 * PLAN
         assert octets > 20000
+        (session,) = listed
+        assert session.rate < session.ceiling <= PLAN and session.guard == libslbn.GUARD_SHARE
+        shown = slbnd.show(session.id)
+        assert {"ceiling", "guard"} <= shown.keys()
         # Now it has the rate, and needs no ceiling.
         end = time.monotonic() + 3
         while limits.borrowed() and time.monotonic() < end:
@@ -245,6 +259,8 @@ def test_off(net: Chain, tmp_path: Path) -> None:
         watch(flow, lambda: None if not limits.borrowed() else pytest.fail(), 1)
         status = us.status()
         assert (status.borrowers, status.borrowed_octets) == (0, 0)
+        assert guards(us) == {libslbn.GUARD_OFF}
+        assert "guard" not in slbnd.ctl("list").stdout
 
 
 def never_borrows(us: libslbn.Connection, limits: Limits, flow: Sender) -> None:
@@ -271,6 +287,7 @@ def test_cheater(net: Chain, tmp_path: Path) -> None:
         )
         spend([flow], MEGA, 2)
         never_borrows(us, limits, flow)
+        assert guards(us) == {libslbn.GUARD_ESCAPED}
 
 
 def test_udp(net: Chain, tmp_path: Path) -> None:
@@ -278,6 +295,7 @@ def test_udp(net: Chain, tmp_path: Path) -> None:
         flow = sender(net, 0, 3, udp=LINK)
         spend([flow], MEGA, 1)
         never_borrows(us, limits, flow)
+        assert guards(us) == {libslbn.GUARD_ESCAPED}
 
 
 CONTROL = f"u32 match ip protocol 17 0xff match ip dport {PORT} 0xffff"
@@ -301,6 +319,7 @@ def test_link_that_states_no_share(net: Chain, tmp_path: Path) -> None:
         spend([flow], MEGA, 1)
         never_borrows(us, limits, flow)
         assert not us.share(session.id)[1]
+        assert guards(us) == {libslbn.GUARD_LINKS}
 
 
 def test_lost_answers(net: Chain, tmp_path: Path) -> None:
@@ -311,6 +330,7 @@ def test_lost_answers(net: Chain, tmp_path: Path) -> None:
         prepare(us, limits, flow)
         lost = last = 0.0
         rates: list[int] = []
+        seen: set[int] = set()
         got: list[int] = []
 
         def look() -> None:
@@ -322,6 +342,7 @@ def test_lost_answers(net: Chain, tmp_path: Path) -> None:
                     lost = time.monotonic()
             elif lost:
                 rates.append(max(limit.rate for limit in limits.read()))
+                seen.update(guards(us))
             if time.monotonic() - began > 0.4:
                 info = flow.far.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 160)
                 got.append(struct.unpack_from("=Q", info, BYTES_RECEIVED)[0])
@@ -329,7 +350,7 @@ def test_lost_answers(net: Chain, tmp_path: Path) -> None:
         began = time.monotonic()
         watch(flow, look, 0.6)
         print(f"ceiling for {(last - lost) * 1000:.0f} ms, rates {set(rates)}")
-        assert last - lost < 0.15
+        assert last - lost < 0.15 and seen == {libslbn.GUARD_ANSWER}
         # Payload, as segments of a sender at its window's edge are not all full.
         # The time may begin just before a segment.
         assert (got[-1] - got[0] - SEGMENT) * 8 < max(rates) * 0.2
@@ -350,7 +371,9 @@ def test_many_connections_borrow_one_share(net: Chain, tmp_path: Path) -> None:
             borrowed = limits.borrowed()
             borrowers = max(borrowers, len(borrowed))
             most = max(most, sum(borrowed))
+        seen = guards(us)
         shares += [us.share(each.id)[0] for each in sessions(us)]
         print(f"{borrowers} borrowers, {most} bit/s, shares up to {max(shares)}")
         # Each alone could borrow nearly as much; the share varies with who is restricted.
         assert borrowers > 10 and most < 2 * max(shares)
+        assert libslbn.GUARD_HOST in seen

@@ -55,6 +55,12 @@ static u64 answer(struct fixture *f)
 	return f->ceiling.ceiling;
 }
 
+static void check(struct fixture *f, u64 ceiling, enum slbn_guard guard)
+{
+	assert_int_equal(answer(f), ceiling);
+	assert_int_equal(f->ceiling.guard, guard);
+}
+
 static void send_limited(struct fixture *f, u64 octets)
 {
 	f->sample.counters.reached += octets;
@@ -82,7 +88,7 @@ static void filled_window_borrows(void **state)
 
 	(void)state;
 	send_limited(&f, GRANTED);
-	assert_int_equal(answer(&f), SHARE);
+	check(&f, SHARE, SLBN_GUARD_SHARE);
 	assert_int_equal(f.ceiling.until, f.sample.now + 2 * CYCLE);
 }
 
@@ -96,7 +102,7 @@ static void use_above_rate_keeps_ceiling(void **state)
 	assert_int_equal(answer(&f), SHARE);
 	f = begin();
 	f.sample.counters.reached += GRANTED - 2;
-	assert_int_equal(answer(&f), 0);
+	check(&f, 0, SLBN_GUARD_WINDOW);
 }
 
 static void never_beyond_lease(void **state)
@@ -111,7 +117,7 @@ static void never_beyond_lease(void **state)
 	f = begin();
 	send_limited(&f, GRANTED);
 	f.sample.lease = f.sample.now;
-	assert_int_equal(answer(&f), 0);
+	check(&f, 0, SLBN_GUARD_ANSWER);
 }
 
 static void share_below_rate_lends_nothing(void **state)
@@ -121,11 +127,11 @@ static void share_below_rate_lends_nothing(void **state)
 	(void)state;
 	send_limited(&f, GRANTED);
 	f.sample.share = RATE;
-	assert_int_equal(answer(&f), 0);
+	check(&f, 0, SLBN_GUARD_SHARE);
 	f = begin();
 	send_limited(&f, GRANTED);
 	f.sample.rate = 0;
-	assert_int_equal(answer(&f), 0);
+	check(&f, 0, SLBN_GUARD_ANSWER);
 }
 
 static void each_link_must_count_itself(void **state)
@@ -135,7 +141,7 @@ static void each_link_must_count_itself(void **state)
 	(void)state;
 	send_limited(&f, GRANTED);
 	f.sample.complete = false;
-	assert_int_equal(answer(&f), 0);
+	check(&f, 0, SLBN_GUARD_LINKS);
 }
 
 static void drops_end_borrowing(void **state)
@@ -145,7 +151,7 @@ static void drops_end_borrowing(void **state)
 	(void)state;
 	send_limited(&f, GRANTED);
 	f.sample.counters.dropped++;
-	assert_int_equal(answer(&f), 0);
+	check(&f, 0, SLBN_GUARD_PACER);
 	f.sample.now += CYCLE;
 	send_limited(&f, GRANTED);
 	assert_int_equal(answer(&f), SHARE);
@@ -175,11 +181,11 @@ static void cheaters_are_barred(void **state)
 	f.sample.now += CYCLE;
 	send_limited(&f, 8 * GRANTED);
 	f.sample.counters.escaped += GRANTED + 1;
-	assert_int_equal(answer(&f), 0);
+	check(&f, 0, SLBN_GUARD_ESCAPED);
 	for (n = 0; n < 49; n++) {
 		f.sample.now += CYCLE;
 		send_limited(&f, GRANTED);
-		assert_int_equal(answer(&f), 0);
+		check(&f, 0, SLBN_GUARD_ESCAPED);
 	}
 	f.sample.now += CYCLE;
 	send_limited(&f, GRANTED);
@@ -205,7 +211,7 @@ static void udp_never_borrows(void **state)
 	for (n = 0; n < 100; n++) {
 		f.sample.now += CYCLE;
 		f.sample.counters.escaped += 10 * GRANTED;
-		assert_int_equal(answer(&f), 0);
+		check(&f, 0, SLBN_GUARD_ESCAPED);
 	}
 }
 
@@ -227,7 +233,7 @@ static void unanswered_cycles_end_it(void **state)
 	assert_int_equal(f.ceiling.until, until);
 	f.sample.now += CYCLE;
 	send_limited(&f, 5 * GRANTED);
-	assert_int_equal(answer(&f), 0);
+	check(&f, 0, SLBN_GUARD_ANSWER);
 	/* Nor do they begin one. */
 	f.sample.now += CYCLE;
 	send_limited(&f, 5 * GRANTED);
@@ -288,6 +294,22 @@ static void host_borrows_one_share(void **state)
 	assert_int_equal(ceiling_part(SHARE, 2 * SHARE, 2), 0);
 }
 
+/* Other sessions of the host leave it a part of the share, or nothing. */
+static void host_is_the_guard(void **state)
+{
+	struct fixture f = begin();
+
+	(void)state;
+	send_limited(&f, GRANTED);
+	assert_true(ceiling_wants(&f.ceiling, &f.sample));
+	ceiling_set(&f.ceiling, &f.sample, SHARE / 4);
+	assert_int_equal(f.ceiling.ceiling, RATE + SHARE / 4);
+	assert_int_equal(f.ceiling.guard, SLBN_GUARD_HOST);
+	ceiling_set(&f.ceiling, &f.sample, 0);
+	assert_int_equal(f.ceiling.ceiling, 0);
+	assert_int_equal(f.ceiling.guard, SLBN_GUARD_HOST);
+}
+
 static const struct CMUnitTest tests[] = {
 	UNIT_TEST(first_answer_lends),
 	UNIT_TEST(filled_window_borrows),
@@ -302,6 +324,7 @@ static const struct CMUnitTest tests[] = {
 	UNIT_TEST(unanswered_cycles_end_it),
 	UNIT_TEST(borrowed_octets_are_counted),
 	UNIT_TEST(host_borrows_one_share),
+	UNIT_TEST(host_is_the_guard),
 };
 
 UNIT_MAIN(tests)

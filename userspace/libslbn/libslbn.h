@@ -67,6 +67,30 @@ struct slbn_flow {
 };
 
 /**
+ * enum slbn_guard - what bounds how far a session may send above its rate
+ * @SLBN_GUARD_OFF: it never may: "--borrow off", or it is not a detected flow whose
+ *	windows slbnd sees
+ * @SLBN_GUARD_SHARE: the smallest share that the links of its path have stated
+ * @SLBN_GUARD_HOST: the sessions of its host at its first link, which borrow at most
+ *	one share together
+ * @SLBN_GUARD_LINKS: not all links of its path have stated a share
+ * @SLBN_GUARD_WINDOW: it did not fill its window, so it needs no more
+ * @SLBN_GUARD_ESCAPED: it sent what windows do not reach, in the last second
+ * @SLBN_GUARD_PACER: the pacer dropped or marked its packets
+ * @SLBN_GUARD_ANSWER: no rate, or no answer with a share for two cycles
+ */
+enum slbn_guard {
+	SLBN_GUARD_OFF,
+	SLBN_GUARD_SHARE,
+	SLBN_GUARD_HOST,
+	SLBN_GUARD_LINKS,
+	SLBN_GUARD_WINDOW,
+	SLBN_GUARD_ESCAPED,
+	SLBN_GUARD_PACER,
+	SLBN_GUARD_ANSWER,
+};
+
+/**
  * struct slbn_session - the state of a session
  * @id: its ID at slbnd
  * @demand: the largest rate that it asks for, bit/s
@@ -87,6 +111,10 @@ struct slbn_flow {
  * @weight: of the session
  * @router: address of the router of its bottleneck, as in struct slbn_flow; 0 if
  *	@link is
+ * @ceiling: up to which rate it may send now, above the assigned one, bit/s; 0: not
+ *	above it
+ * @guard: enum slbn_guard: what bounds @ceiling
+ * @reserved: 0
  */
 struct slbn_session {
 	uint64_t id;
@@ -104,6 +132,9 @@ struct slbn_session {
 	uint32_t device;
 	uint32_t weight;
 	uint8_t router[16];
+	uint64_t ceiling;
+	uint32_t guard;
+	uint32_t reserved;
 };
 
 /**

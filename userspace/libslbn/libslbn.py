@@ -26,6 +26,10 @@ UNLIMITED = 10**15
 MAX_WEIGHT = 10**6
 STAYS, DETECTED, STALLED, LEAVING, MEASURED, OWN_LINK, SHORT_LEASE = 1, 2, 4, 8, 16, 32, 64
 WINDOWS, ACKED_ELSEWHERE = 128, 256
+
+#: What bounds how far a session may send above its rate: enum slbn_guard.
+GUARD_OFF, GUARD_SHARE, GUARD_HOST, GUARD_LINKS = 0, 1, 2, 3
+GUARD_WINDOW, GUARD_ESCAPED, GUARD_PACER, GUARD_ANSWER = 4, 5, 6, 7
 ACCEPT_ONLY = 1
 GAP_UNKNOWN = 255
 #: Octets of a key.
@@ -61,6 +65,9 @@ class _Session(ctypes.Structure):
         ("device", ctypes.c_uint32),
         ("weight", ctypes.c_uint32),
         ("router", ctypes.c_uint8 * 16),
+        ("ceiling", ctypes.c_uint64),
+        ("guard", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
     )
 
 
@@ -202,7 +209,8 @@ class Session:
     """State of a session at the time of the event; rates in bit/s, the round-trip time in ns.
 
     `device` is an index in slbnd's network namespace. `limit` is the hop numbered `bottleneck`;
-    None: the demand limits the session.
+    None: the demand limits the session. `ceiling` is up to which rate it may send above the
+    assigned one, 0: not above it; `guard`, GUARD_OFF to GUARD_ANSWER, is what bounds that.
     """
 
     id: int
@@ -223,6 +231,8 @@ class Session:
     device: int
     weight: int
     limit: Hop | None
+    ceiling: int
+    guard: int
 
     @property
     def over(self) -> bool:
@@ -317,6 +327,8 @@ def _session(raw: _Session) -> Session:
         device=raw.device,
         weight=raw.weight,
         limit=Hop(_address(bytes(raw.router), flow.family), raw.link) if raw.link else None,
+        ceiling=raw.ceiling,
+        guard=raw.guard,
     )
 
 

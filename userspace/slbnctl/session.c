@@ -169,6 +169,30 @@ static void show_bottleneck(const struct slbn_session *session)
 	show_nested_end();
 }
 
+/* Up to which rate it may borrow, and why not further; not if it never does. */
+static void show_ceiling(const struct slbn_session *session)
+{
+	static const char *const guards[] = {
+		[SLBN_GUARD_SHARE] = "share",
+		[SLBN_GUARD_HOST] = "host",
+		[SLBN_GUARD_LINKS] = "links",
+		[SLBN_GUARD_WINDOW] = "window",
+		[SLBN_GUARD_ESCAPED] = "escaped",
+		[SLBN_GUARD_PACER] = "pacer",
+		[SLBN_GUARD_ANSWER] = "answer",
+	};
+	char text[UNITS_TEXT];
+
+	if (!session->guard ||
+	    session->guard >= sizeof(guards) / sizeof(*guards))
+		return;
+	show_number("ceiling", " ceiling %s", session->ceiling,
+		    session->ceiling ?
+			    units_rate_rounded(text, session->ceiling) :
+			    "none");
+	show_string("guard", " guard %s", guards[session->guard]);
+}
+
 /**
  * show_fields() - print a session, in a line without its end, into an object
  * @session: the session
@@ -197,6 +221,7 @@ void show_fields(const struct slbn_session *session)
 	if (flags & SLBN_MEASURED)
 		show_number("used", " used %s", session->used,
 			    units_rate_rounded(text, session->used));
+	show_ceiling(session);
 	show_bottleneck(session);
 	if (session->device)
 		show_string("device", " device %s",

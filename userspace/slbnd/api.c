@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "api.h"
@@ -119,6 +120,17 @@ static bool is_subscribed(const struct client *client,
 	return client->watches || session->owner == client;
 }
 
+/* Ceilings end without an event. */
+static void describe(const struct session *session, struct slbn_session *to)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	agent_describe(session, to);
+	borrow_describe(&session->borrower,
+			now.tv_sec * 1000000000ULL + now.tv_nsec, to);
+}
+
 /**
  * api_notify() - send an event about a session to its subscribers
  * @api: the socket
@@ -134,7 +146,7 @@ void api_notify(struct api *api, struct session *session, u16 type)
 	struct client *client;
 
 	session->event = ++api->events;
-	agent_describe(session, &message.session);
+	describe(session, &message.session);
 	for (client = api->clients; client; client = client->next) {
 		if (!is_subscribed(client, session) ||
 		    send_message(client, &message) || client->missed)
@@ -175,7 +187,7 @@ static bool send_sessions(const struct agent *agent, struct client *client)
 		if (!session->in_use ||
 		    !(client->request || has_event(client, session)))
 			continue;
-		agent_describe(session, &message.session);
+		describe(session, &message.session);
 		if (!send_message(client, &message))
 			return false;
 	}

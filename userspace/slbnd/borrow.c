@@ -167,6 +167,7 @@ void borrow_limit(struct borrow *borrow, struct session *session,
 		return;
 	if (!limit->rate || limit->rate != ceiling->rate) {
 		borrow_end(borrow, session);
+		session->borrower.ceiling.guard = SLBN_GUARD_ANSWER;
 		return;
 	}
 	limit->ceiling = ceiling->ceiling;
@@ -182,6 +183,27 @@ void borrow_end(struct borrow *borrow, struct session *session)
 {
 	leave_group(borrow, &session->borrower);
 	session->borrower.ceiling.ceiling = 0;
+	session->borrower.ceiling.guard = SLBN_GUARD_OFF;
+}
+
+/**
+ * borrow_describe() - describe the ceiling of a session for clients
+ * @borrower: of the session
+ * @now: ns
+ * @to: @ceiling and @guard are set
+ */
+void borrow_describe(const struct borrower *borrower, u64 now,
+		     struct slbn_session *to)
+{
+	const struct ceiling *ceiling = &borrower->ceiling;
+
+	to->guard = ceiling->guard;
+	if (!ceiling->ceiling)
+		return;
+	if (now < ceiling->until)
+		to->ceiling = ceiling->ceiling;
+	else
+		to->guard = SLBN_GUARD_ANSWER;
 }
 
 /**

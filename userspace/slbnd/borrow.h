@@ -46,6 +46,8 @@ void borrow_answered(struct borrow *borrow, struct enforce *enforce,
 void borrow_limit(struct borrow *borrow, struct session *session,
 		  struct enforce_limit *limit);
 void borrow_end(struct borrow *borrow, struct session *session);
+void borrow_describe(const struct borrower *borrower, u64 now,
+		     struct slbn_session *to);
 u32 borrow_count(const struct agent *agent, u64 now);
 void borrow_free(struct borrow *borrow);
 

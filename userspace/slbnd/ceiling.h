@@ -40,6 +40,8 @@
 
 #include <fairpath/core.h>
 
+#include "../libslbn/libslbn.h"
+
 /* Which part of its octets a borrower may send outside of windows. */
 #define CEILING_ESCAPED 8
 /* Cycles without an answer after which a ceiling ends. */
@@ -90,6 +92,7 @@ struct ceiling_sample {
  * @rate: of the last answer, bit/s
  * @at: time of it, ns; 0: there was none, so the rate was 0
  * @barred: no ceiling until then, ns
+ * @guard: enum slbn_guard, what bounds @ceiling
  * @before: counters of that time
  */
 struct ceiling {
@@ -98,6 +101,7 @@ struct ceiling {
 	u64 rate;
 	u64 at;
 	u64 barred;
+	u32 guard;
 	struct ceiling_counters before;
 };
 
@@ -158,17 +162,28 @@ static inline bool ceiling_wants(struct ceiling *c,
 	c->before = s->counters;
 	c->at = s->now;
 	c->rate = s->rate;
+	c->guard = !s->rate	? SLBN_GUARD_ANSWER :
+		   !s->complete ? SLBN_GUARD_LINKS :
+				  SLBN_GUARD_WINDOW;
 	if (!known)
 		return false;
 	reached = s->counters.reached - before.reached;
 	escaped = s->counters.escaped - before.escaped;
 	if (escaped > reached / CEILING_ESCAPED) {
 		c->barred = s->now + CEILING_BAR;
+		c->guard = SLBN_GUARD_ESCAPED;
 		return false;
 	}
+	if (c->guard != SLBN_GUARD_WINDOW)
+		return false;
 	full = s->counters.limited > before.limited || reached > granted;
-	return full && s->counters.dropped == before.dropped &&
-	       s->now >= c->barred && s->rate && s->complete;
+	if (s->now < c->barred)
+		c->guard = SLBN_GUARD_ESCAPED;
+	else if (s->counters.dropped != before.dropped)
+		c->guard = SLBN_GUARD_PACER;
+	else if (full)
+		c->guard = SLBN_GUARD_SHARE;
+	return c->guard == SLBN_GUARD_SHARE;
 }
 
 /**
@@ -197,6 +212,8 @@ static inline u64 ceiling_set(struct ceiling *c, const struct ceiling_sample *s,
 {
 	u64 most = fp_min64(s->share, s->rate + part);
 
+	if (c->guard == SLBN_GUARD_SHARE && most < s->share)
+		c->guard = SLBN_GUARD_HOST;
 	/* An old share remains valid for as long as it was. */
 	if (!s->fresh)
 		most = fp_min64(most, c->ceiling);
@@ -204,6 +221,8 @@ static inline u64 ceiling_set(struct ceiling *c, const struct ceiling_sample *s,
 		c->until = s->now + CEILING_CYCLES * s->cycle;
 	c->until = fp_min64(c->until, s->lease);
 	c->ceiling = part && most > s->rate && c->until > s->now ? most : 0;
+	if (part && s->share > s->rate && !c->ceiling)
+		c->guard = SLBN_GUARD_ANSWER;
 	return c->ceiling ? c->ceiling - s->rate : 0;
 }
 
