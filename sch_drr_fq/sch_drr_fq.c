@@ -33,7 +33,8 @@
  * arrived through an interface of the domain; other marks are cleared, so that no
  * router behind this one believes them. A packet's own interface is known only
  * to the router that received it, and tunnels reset it: what comes out of one
- * arrives through the tunnel's interface.
+ * arrives through the tunnel's interface. If the qdisc's own device is not in the
+ * domain, packets leave it here: their marks choose the band, and are cleared.
  *
  * CoDel (RFC 8289), if configured, is that of the kernel, codel_impl.h, as for
  * fq_codel: each queue has its own state, and CoDel does not drop the last MTU of
@@ -254,9 +255,20 @@ static bool drr_fq_in_domain(struct Qdisc *sch, const struct sk_buff *skb)
 	return dev && (u32)READ_ONCE(dev->group) == domain;
 }
 
+/* Whether what the device sends stays in the domain. */
+static bool drr_fq_stays_in_domain(struct Qdisc *sch)
+{
+	const struct drr_fq_sched *q = qdisc_priv(sch);
+	u32 domain = q->bands_config.domain;
+
+	return domain == DRR_FQ_BANDS_DOMAIN_ALL ||
+	       (u32)READ_ONCE(qdisc_dev(sch)->group) == domain;
+}
+
 /*
- * Set @class to that of the packet's mark, if it has one that is believed. One that
- * is not is cleared; returns false if there is no memory for that.
+ * Set @class to that of the packet's mark, if it has one that is believed. A mark
+ * that is not, or that leaves the domain, is cleared; returns false if there is no
+ * memory for that.
  */
 static bool drr_fq_read_mark(struct Qdisc *sch, struct sk_buff *skb, u32 *class)
 {
@@ -285,17 +297,18 @@ static bool drr_fq_read_mark(struct Qdisc *sch, struct sk_buff *skb, u32 *class)
 		if (++band == DRR_FQ_BAND_UNASSIGNED)
 			return true;
 	}
-	if (drr_fq_in_domain(sch, skb)) {
+	if (!drr_fq_in_domain(sch, skb))
+		q->marks_cleared[band]++;
+	else
 		*class = band + 1;
+	if (*class && drr_fq_stays_in_domain(sch))
 		return true;
-	}
 	if (skb_try_make_writable(skb, at + length))
 		return false;
 	if (protocol == htons(ETH_P_IP))
 		ipv4_change_dsfield(ip_hdr(skb), INET_ECN_MASK, 0);
 	else
 		ipv6_change_dsfield(ipv6_hdr(skb), INET_ECN_MASK, 0);
-	q->marks_cleared[band]++;
 	return true;
 }
 
@@ -339,7 +352,7 @@ static __always_inline bool drr_fq_classify(struct Qdisc *sch,
 	}
 	if (!class && skb->priority == TC_PRIO_CONTROL)
 		class = DRR_FQ_CLASS_BAND;
-	/* Marks that are not believed are cleared in any class. */
+	/* Marks are cleared in any class. */
 	if (bands && q->bands_config.domain &&
 	    !drr_fq_read_mark(sch, skb, &marked)) {
 		*ret = qdisc_drop(skb, sch, to_free);

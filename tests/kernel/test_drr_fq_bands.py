@@ -745,9 +745,13 @@ def test_marks_of_this_host_are_cleared() -> None:
         assert [band.sent_packets for band in on.bands] == [256, 0, 512]
 
 
+@pytest.mark.parametrize("exits", [False, True])
 @pytest.mark.parametrize("how", ["routed", "bridged"])
-def test_marks_are_believed_from_interfaces_of_the_domain(how: str) -> None:
-    """Those of other interfaces are cleared, so that the next router does not believe them."""
+def test_marks_are_believed_from_interfaces_of_the_domain(how: str, exits: bool) -> None:
+    """Those of other interfaces are cleared, so that the next router does not believe them.
+
+    So are all where the domain ends, as the device is not in it: they choose the band before.
+    """
     with link() as on:
         batch("ip", "link add c0 type veth peer name d0\nlink set c0 up\nlink set d0 up\n")
         batch("tc", "qdisc add dev c0 root handle 10: drr_fq bands domain 5\n")
@@ -786,7 +790,8 @@ def test_marks_are_believed_from_interfaces_of_the_domain(how: str) -> None:
                     v4[24:26] = checksum(v4[14:34]).to_bytes(2, "big")
                     found.append(bytes(v4))
                 else:
-                    found += [bytes(v4), marked_v6(tos)]
+                    tagged = v4[:12] + bytes.fromhex("81000005") + v4[12:]
+                    found += [bytes(v4), marked_v6(tos), bytes(tagged)]
             return found
 
         with (
@@ -795,13 +800,15 @@ def test_marks_are_believed_from_interfaces_of_the_domain(how: str) -> None:
         ):
             sender.bind(("b0", 0))
             each = len(frames()) // 256
+            run_ip([f"link set c0 group {0 if exits else 5}"])
             for group, believed in ((0, False), (5, True), (6, False)):
                 run_ip([f"link set a0 group {group}"])
                 before = counts()
                 for frame in frames():
                     sender.send(frame)
                 found = received(receiver, 256 * each)
-                expected = [tos if believed else cleared(tos) for tos in range(256)] * each
+                kept = believed and not exits
+                expected = [tos if kept else cleared(tos) for tos in range(256)] * each
                 assert Counter(map(traffic_class, found)) == Counter(expected)
                 change = [
                     (sent - old, marks - old_marks)
@@ -824,7 +831,7 @@ def test_a_renewed_interface_is_not_in_the_domain() -> None:
         redirect = "filter add dev a0 ingress matchall action mirred egress redirect dev c0\n"
         batch("tc", redirect)
         wait_for_carriers("c0", "d0")
-        run_ip(["link set a0 group 5"])
+        run_ip(["link set a0 group 5", "link set c0 group 5"])
         with all_frames("d0") as receiver:
             with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sender:
                 sender.bind(("b0", 0))
