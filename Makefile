@@ -84,6 +84,7 @@ help:
 	@echo '  make figures-quick       the same with few and short runs: minutes'
 	@echo '  make published-figures   draw them from the numbers in docs/figures: a minute'
 	@echo '  make publish-figures     put the results of make figures into docs/figures'
+	@echo '  make verify              repeat 5 % of their stored runs, to the bit [SHARE=, SEED=]'
 	@echo '  make restamp-figures     mark docs/figures as current, after pure renames only'
 	@echo '  make report              one page with all figures'
 	@echo 'Other:'
@@ -246,6 +247,15 @@ restamp-figures:
 	@set -e; out=$$(mktemp -d); trap 'rm -rf "$$out"' EXIT; tar -C "$$out" -xJf $(FIGURES_DATA); \
 	scripts/fairlab figure --restamp --out "$$out" '*'; \
 	$(MAKE) --silent --no-print-directory publish-figures OUT="$$out"
+
+# A random part of the published runs that have a record. Status 1: a run
+# differs; 5: none does, but some cannot be compared here.
+SHARE ?= 5
+.PHONY: verify
+verify:
+	@scripts/install-deps modules tc tools slbnsim vm lab
+	@out=$$(mktemp -d); trap 'rm -rf "$$out"' EXIT; tar -C "$$out" -xJf $(FIGURES_DATA); \
+	scripts/fairlab verify --out "$$out" --share '$(SHARE)' $(if $(SEED),--seed '$(SEED)')
 
 # Files that exist are kept.
 .PHONY: published-figures

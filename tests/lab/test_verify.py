@@ -14,8 +14,10 @@ from typing import Any
 
 import pytest
 from fairlab.cli import verify
+from fairlab.figures import gallery
 from fairlab.model.errors import CannotRunError
 from fairlab.run import exact
+from fairlab.slbn import simulated
 
 from tests.lab.labtools import TOP, assert_refused, run_fairlab
 
@@ -129,6 +131,154 @@ def test_nothing_to_verify(tmp_path: Path) -> None:
 
 def test_negative_timeout(tmp_path: Path) -> None:
     assert_refused(run_fairlab("verify", "--timeout", "-1", str(tmp_path)), 2, "--timeout -1")
+
+
+# --- a random part of the stored runs of figures ------------------------------------------------
+
+
+SIMULATED: dict[str, Any] = {
+    "format": exact.FORMAT,
+    "simulator": "slbnsim",
+    "arguments": ["experiment", "1a"],
+    "sha256": "00" * 32,
+    "inputs": {"compiler": "GCC 1"},
+    "project": "1",
+}
+
+
+def store(place: Path, name: str, record: object = None) -> Path:
+    """A stored run of a figure, with a record or, as old ones are, without."""
+    path = place / "data" / "slbn-1a" / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"numbers": {}} | ({"exact": record} if record else {})))
+    return path
+
+
+def test_a_seed_chooses_a_part(tmp_path: Path) -> None:
+    runs = [tmp_path / f"a@{n}.json" for n in range(1, 101)]
+    assert verify.part_of(runs, 5, 7) == verify.part_of(runs, 5, 7) != verify.part_of(runs, 5, 8)
+    for percent, count in ((0.1, 1), (5, 5), (33, 33), (100, 100)):
+        part = verify.part_of(runs, percent, 7)
+        assert len(part) == len(set(part)) == count and set(part) <= set(runs)
+
+
+def test_chosen_runs_are_printed_and_old_ones_counted(tmp_path: Path) -> None:
+    """On another compiler: nothing is repeated, and the status is of its own."""
+    for n in range(1, 21):
+        store(tmp_path, f"rcp@{n}", SIMULATED)
+    store(tmp_path, "rcp@21")
+    done = run_fairlab("verify", "--quiet", "--share", "10", "--seed", "7", "--out", str(tmp_path))
+    assert done.returncode == 5, done.stderr
+    first, *others = done.stdout.splitlines()
+    assert first == (
+        "2 of 20 runs (10 %, seed 7); 1 other stored runs have no record, as they are older"
+    )
+    listed = [line.strip() for line in others if line.endswith(".json")]
+    assert len(set(listed)) == 2 and all(Path(run).is_file() for run in listed)
+    for run in listed:
+        assert f"{run}: not comparable" in done.stdout
+    assert done.stdout.count(" here, GCC 1 recorded") == 2
+    again = run_fairlab("verify", "--quiet", "--share", "10", "--seed", "7", "--out", str(tmp_path))
+    assert again.stdout == done.stdout
+    # Without a seed another part is chosen, which its line says how to choose again.
+    other = run_fairlab("verify", "--quiet", "--share", "10", "--out", str(tmp_path))
+    assert "2 of 20 runs (10 %, seed " in other.stdout
+
+
+def test_runs_older_than_records_are_said_to_be_so(tmp_path: Path) -> None:
+    for n in (1, 2, 3):
+        store(tmp_path, f"rcp@{n}")
+    done = run_fairlab("verify", "--share", "5", "--out", str(tmp_path))
+    assert_refused(done, 2, "none of the 3 stored runs has a record: all are older")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--share 0", "--share 0: must be above 0, at most 100 %"),
+        ("--share 101", "--share 101: must be above 0, at most 100 %"),
+        ("--share nan", "--share nan: must be above 0, at most 100 %"),
+        ("--share x", "invalid float value: 'x'"),
+        ("--seed 7", "--seed chooses runs with --share only"),
+    ],
+)
+def test_bad_shares(tmp_path: Path, words: str, message: str) -> None:
+    store(tmp_path, "rcp@1", SIMULATED)
+    assert_refused(run_fairlab("verify", *words.split(), "--out", str(tmp_path)), 2, message)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"arguments": words} for words in ([], ["run", "x"], ["experiment", 1])),
+        *({"sha256": 1}, {"inputs": {"compiler": None}}, {"format": "1"}),
+    ],
+)
+def test_damaged_records_of_the_simulator_are_refused(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
+    path = store(tmp_path, "rcp@1", SIMULATED | change)
+    assert_refused(run_fairlab("verify", str(path)), 3, "the record is damaged")
+
+
+def test_a_run_of_the_simulator_is_verified(tmp_path: Path) -> None:
+    """As a figure stores it; then its record is edited."""
+    words = (
+        "figure",
+        "slbn-1a",
+        "--quick",
+        "--run",
+        "slbn-paper@3",
+        "--out",
+        str(tmp_path),
+    )
+    assert run_fairlab(*words, "--quiet").returncode == 0
+    path = tmp_path / "data/slbn-1a/slbn-paper@3.json"
+    stored = json.loads(path.read_text())
+    done = run_fairlab("verify", "--share", "5", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{path}: exact, the same answer" in done.stdout
+    assert stored["exact"]["inputs"] == simulated.inputs()
+    stored["exact"]["sha256"] = "00" * 32
+    path.write_text(json.dumps(stored))
+    done = run_fairlab("verify", str(path))
+    assert done.returncode == 1 and "differs\n  slbnsim's answer has SHA-256 " in done.stdout
+
+
+def test_only_what_a_run_uses_has_to_be_the_same(tmp_path: Path) -> None:
+    """A run of Reno in a FIFO does not depend on other modules; one with drr_fq does on it."""
+    studies = {study.name: study for study in gallery.load(None)}
+
+    def unused(name: str, case: str, inputs: list[str]) -> set[str]:
+        what = next(c.what for c in studies[name].cases(False, 1) if c.name == case)
+        stored = {"study": name, "case": case, "seed": 1, "what": what.to_json()}
+        path = tmp_path / "run.json"
+        path.write_text(json.dumps(stored))
+        used = verify.used_by(path)
+        return {one for one in inputs if not verify.is_used(one, used)}
+
+    always = [
+        "kernel",
+        "library libc.so.6",
+        "program tc",
+        "built fairflow",
+        "python mininet",
+    ]
+    always += ["source userspace/lab/fairlab/run/*.py", "source scripts/fairlab"]
+    fair = ["module sch_drr_fq", "built q_drr_fq.so"]
+    slbn = ["module sch_slbn", "built q_slbn.so", "built slbnd", "built slbnctl"]
+    lab = [
+        "source userspace/lab/fairlab/slbn/*.py",
+        "source userspace/lab/fairlab/mininet/*.py",
+    ]
+    every = [*always, *fair, *slbn, *lab, "module tcp_bic"]
+    others = {*slbn, *lab, "module tcp_bic"}
+    assert unused("fq-one-flow", "1reno-20-fifo", every) == others | set(fair)
+    assert unused("fq-one-flow", "1reno-20-fq", every) == others
+    # What is not a figure's run, or another one than today's, uses all.
+    assert verify.used_by(tmp_path) is None and verify.is_used("module tcp_bic", None)
+    (tmp_path / "run.json").write_text('{"study": "fq-one-flow", "case": "x", "seed": 1}')
+    assert verify.used_by(tmp_path / "run.json") is None
 
 
 def edit(path: Path, **changes: object) -> None:

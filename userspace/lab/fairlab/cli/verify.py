@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`fairlab verify`: repeat stored runs in virtual time, and compare them packet by packet."""
+"""`fairlab verify`: repeat stored runs in virtual time, and compare them packet by packet.
+
+Runs of slbnsim, which have no packets, are compared by their whole answer.
+"""
 
 import argparse
 import contextlib
 import json
+import random
+import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,12 +21,23 @@ from fairlab.results import store
 from fairlab.run import engine, exact
 from fairlab.run.engine import JOB
 from fairlab.run.progress import Progress, style_here
+from fairlab.slbn import simulated
 
 EXACT, DIFFERS = "exact", "differs"
 NOT_COMPARABLE, NOT_RECORDED = "not comparable", "not recorded"
 STATUS = {EXACT: 0, DIFFERS: 1, NOT_COMPARABLE: 5, NOT_RECORDED: 5}
 #: What is built in the tree before a run.
 TARGETS = ["tools", "traffic"]
+#: Choices between stored runs, unless --seed says one.
+MAX_SEED = 10**6
+#: What of a record belongs to a part of the tree, by the name of the input.
+PARTS = (
+    (re.compile(r"module (\w+)"), "{}"),
+    (re.compile(r"built q_(\w+)\.so"), "sch_{}"),
+    (re.compile(r"built slbn(?:d|ctl)"), "userspace/slbnd"),
+    (re.compile(r"built (?!q_)\w+"), "userspace/traffic"),
+    (re.compile(r"source (userspace/lab/fairlab/(?:mininet|slbn|compare))/\*\.py"), "{}"),
+)
 
 
 @dataclass
@@ -39,7 +55,7 @@ class Verdict:
     def __str__(self) -> str:
         text = f"{self.run}: {self.verdict}"
         if self.verdict == EXACT:
-            text += f", {self.packets} packets"
+            text += f", {self.packets} packets" if self.packets else ", the same answer"
         return text + "".join(f"\n  {reason}" for reason in self.reasons)
 
 
@@ -58,6 +74,15 @@ def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
         "--out", type=Path, default=Path("results"), metavar="DIR", help="stored runs (results)"
     )
     parser.add_argument(
+        "--share",
+        type=float,
+        metavar="PERCENT",
+        help="only a random part of the runs that have a record, at least one",
+    )
+    parser.add_argument(
+        "--seed", type=int, metavar="N", help="of the choice with --share (a random one)"
+    )
+    parser.add_argument(
         "--timeout",
         type=int,
         default=0,
@@ -70,14 +95,20 @@ def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
     parser.set_defaults(handler=verify)
 
 
-def stored_runs(top: Path) -> list[Path]:
-    """All runs below TOP that have a record."""
+def stored_runs(top: Path) -> tuple[list[Path], list[Path]]:
+    """All runs below TOP that have a record, and those of figures that have none."""
     found = {path.parent for path in top.rglob(exact.RECORD)}
+    without: set[Path] = set()
     for path in top.rglob("*@*.json"):
         with contextlib.suppress(OSError, ValueError):
-            if "exact" in json.loads(path.read_text()):
-                found.add(path)
-    return sorted(found)
+            (found if "exact" in json.loads(path.read_text()) else without).add(path)
+    return sorted(found), sorted(without)
+
+
+def part_of(runs: list[Path], percent: float, seed: int) -> list[Path]:
+    """PERCENT of RUNS, at least one, chosen by SEED."""
+    count = max(1, round(len(runs) * percent / 100))
+    return sorted(random.Random(seed).sample(runs, count))
 
 
 def read_record(run: Path) -> dict[str, Any] | None:
@@ -108,6 +139,15 @@ def check(record: dict[str, Any]) -> None:
     """Raise KeyError, TypeError or ValueError if a record is not one of ours."""
     if record["format"] != exact.FORMAT:
         raise TypeError("format")
+    if not all(isinstance(text, str) for text in record["inputs"].values()):
+        raise TypeError("inputs")
+    if not isinstance(record["sha256"], str):
+        raise TypeError("sha256")
+    if "simulator" in record:
+        asked = record["arguments"]
+        if asked[:1] != ["experiment"] or not all(isinstance(word, str) for word in asked):
+            raise TypeError("arguments")
+        return
     guest = record["guest"]
     words = {"kernel": str, "seed": int, "jitter": bool, "memory": int, "seconds": (int, float)}
     for name, kind in words.items():
@@ -117,10 +157,36 @@ def check(record: dict[str, Any]) -> None:
         raise ValueError("guest.seed or guest.memory")
     if record["job"]["kind"] not in MEASURERS or not isinstance(record["job"]["what"], dict):
         raise ValueError("job")
-    if not isinstance(record["packets"], int) or not isinstance(record["sha256"], str):
-        raise TypeError("packets or sha256")
-    if not all(isinstance(text, str) for text in record["inputs"].values()):
-        raise TypeError("inputs")
+    if not isinstance(record["packets"], int):
+        raise TypeError("packets")
+
+
+def used_by(run: Path) -> tuple[str, ...] | None:
+    """What of the tree a figure's RUN uses (Runnable.sources()); None: unknown, so all."""
+    from fairlab.figures import gallery
+
+    if run.is_dir():
+        return None
+    stored = json.loads(run.read_text())
+    for study in gallery.load(None):
+        if study.name != stored.get("study"):
+            continue
+        for case in study.cases(bool(stored.get("quick")), stored["seed"]):
+            # As JSON: tuples are lists there.
+            what = json.loads(json.dumps(case.what.to_json()))
+            if case.name == stored["case"] and what == stored.get("what"):
+                return case.what.sources()
+    return None
+
+
+def is_used(name: str, used: Sequence[str] | None) -> bool:
+    """Whether the input NAME of a run decides its packets, if it uses USED of the tree."""
+    if used is not None:
+        for pattern, place in PARTS:
+            if match := pattern.fullmatch(name):
+                needed = place.format(*match.groups())
+                return any(f"{one}/".startswith(f"{needed}/") for one in used)
+    return True
 
 
 def differences(then: dict[str, str], now: dict[str, str]) -> list[str]:
@@ -184,25 +250,77 @@ def judge(run: Path, progress: Progress, timeout: int) -> Verdict:
     record = read_record(run)
     if record is None:
         return Verdict(str(run), NOT_RECORDED, reasons=["it has no record: not in virtual time?"])
+    if "simulator" in record:
+        return judge_simulated(run, record)
     tree = engine.require_tree(engine.VIRTUAL)
     kernel = exact.kernel_directory(tree, record["guest"]["kernel"])
-    reasons = differences(record["inputs"], exact.inputs(tree, kernel, record["job"]))
-    if reasons:
+    used = used_by(run)
+    then, now = (
+        {name: text for name, text in found.items() if is_used(name, used)}
+        for found in (record["inputs"], exact.inputs(tree, kernel, record["job"]))
+    )
+    if reasons := differences(then, now):
         return Verdict(str(run), NOT_COMPARABLE, record["packets"], reasons=reasons)
     return compare(run, record, progress, timeout)
 
 
-def verify(arguments: argparse.Namespace) -> None:
+def judge_simulated(run: Path, record: dict[str, Any]) -> Verdict:
+    """Repeat a run of slbnsim, and compare its answer."""
+    if reasons := differences(record["inputs"], simulated.inputs()):
+        return Verdict(str(run), NOT_COMPARABLE, reasons=reasons)
+    found = simulated.digest(simulated.simulate(record["arguments"]))
+    if found == record["sha256"]:
+        return Verdict(str(run), EXACT)
+    reason = f"slbnsim's answer has SHA-256 {found[:12]}, {record['sha256'][:12]} recorded"
+    return Verdict(str(run), DIFFERS, reasons=[reason])
+
+
+def chosen(arguments: argparse.Namespace) -> list[Path]:
+    """The runs to repeat."""
     if arguments.timeout < 0:
         raise UsageError(f"--timeout {arguments.timeout}: not a number of seconds")
-    runs: list[Path] = arguments.runs or stored_runs(arguments.out)
+    share, seed = arguments.share, arguments.seed
+    if share is not None and not 0 < share <= 100:
+        raise UsageError(f"--share {share:g}: must be above 0, at most 100 %")
+    if seed is not None and share is None:
+        raise UsageError("--seed chooses runs with --share only")
+    without: list[Path] = []
+    runs: list[Path] = arguments.runs
     if not runs:
-        raise UsageError(f"{arguments.out}: no stored runs in virtual time there")
+        runs, without = stored_runs(arguments.out)
+    if not runs:
+        none = "no stored runs in virtual time there"
+        if without:
+            none = f"none of the {len(without)} stored runs has a record: all are older than these"
+        raise UsageError(f"{arguments.out}: {none}")
     for run in runs:
         if not run.exists():
             raise UsageError(f"{run}: no such run")
         read_record(run)
-    engine.make(TARGETS, ["drr_fq", "slbn"])
+    if share is None:
+        return runs
+    seed = random.SystemRandom().randrange(MAX_SEED) if seed is None else seed
+    part = part_of(runs, share, seed)
+    if not arguments.json:
+        text = f"{len(part)} of {len(runs)} runs ({share:g} %, seed {seed})"
+        if without:
+            text += f"; {len(without)} other stored runs have no record, as they are older"
+        print("\n".join([text, *(f"  {run}" for run in part)]), flush=True)
+    return part
+
+
+def build(runs: list[Path]) -> None:
+    """What RUNS need of the tree."""
+    records = [record for run in runs if (record := read_record(run))]
+    ran = ["simulator" in record for record in records]
+    targets = ["slbnsim"] if any(ran) else []
+    guests = not all(ran) or not ran
+    engine.make([*(TARGETS if guests else []), *targets], ["drr_fq", "slbn"] if guests else [])
+
+
+def verify(arguments: argparse.Namespace) -> None:
+    runs = chosen(arguments)
+    build(runs)
     verdicts = []
     with contextlib.closing(Progress(style_here(arguments.quiet))) as progress:
         for run in runs:

@@ -5,7 +5,8 @@ In virtual time, equal fingerprints mean equal numbers, so only runs with anothe
 the stored one are run again.  A fingerprint covers:
 
 - the case as JSON, the seed, the version of the kernel;
-- the bytes of the files that the case declares (Runnable.sources()) and of EVERY_RUN;
+- the bytes of the files that the case declares (Runnable.sources()) and of EVERY_RUN; of headers
+  below HEADERS, those that the others include, directly or not;
 - the bytes of the study's module, and of the studies' modules that it imports, but for
   measurements for claims, plots and texts of studies, so that these can be changed without a run.
 
@@ -18,7 +19,8 @@ import hashlib
 import inspect
 import json
 import os
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,9 @@ STUDIES = "fairlab.figures.studies."
 # The configuration of the kernel, and what a guest starts with.
 EVERY_RUN = ("userspace/vm/fairvm/uml.config", "userspace/vm/fairvm/guest-init")
 SOURCES = (".c", ".h", ".S", ".py")
+# The project's headers, and where an #include is looked up, as in include/compat/flags.mk.
+HEADERS, HEADER_PATHS = "include", ("include", "include/uapi", "include/compat")
+INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"]", re.MULTILINE)
 # Members of a Study that are made from stored numbers, or are texts.
 PRESENTATION = {"draw", "table", "title", "source", "setting", "assumptions"}
 
@@ -57,10 +62,27 @@ def files(top: Path, places: Iterable[str]) -> list[Path]:
     return sorted(found)
 
 
+def without_unused_headers(top: Path, found: Sequence[Path]) -> list[Path]:
+    """The files without those headers below HEADERS that no other of them includes."""
+    headers = {path for path in found if path.is_relative_to(top / HEADERS)}
+    todo = [path for path in found if path not in headers]
+    used = set(todo)
+    while todo:
+        path = todo.pop()
+        if path.suffix == ".py":
+            continue
+        for name in INCLUDE.findall(path.read_text(errors="replace")):
+            places = (path.parent, *(top / place for place in HEADER_PATHS))
+            new = {Path(os.path.normpath(place / name)) for place in places} & (headers - used)
+            used |= new
+            todo += new
+    return sorted(used)
+
+
 @cache
 def _tree(top: Path, places: tuple[str, ...]) -> str:
     """The hash of all files at PLACES; those outside of the tree are absolute paths."""
-    found = files(top, (*EVERY_RUN, *places))
+    found = without_unused_headers(top, files(top, (*EVERY_RUN, *places)))
     return _hash({os.path.relpath(path, top): path.read_bytes().hex() for path in found})
 
 
