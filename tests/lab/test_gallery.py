@@ -31,6 +31,7 @@ from fairlab.model.errors import LabError
 from fairlab.results import plots
 from fairlab.slbn.sessions import Plan
 from fairlab.slbn.sessions_tcp import TcpPlan
+from fairlab.slbn.simulated import Simulated
 
 from tests.lab.labtools import FAIRLAB, TOP, assert_refused, run_fairlab
 
@@ -126,6 +127,39 @@ def test_declared_directories_include_all_sources(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     found = fingerprints.files(tmp_path, ["below", ".", "a.c"])
     assert found == sorted(tmp_path / name for name in names)
+
+
+def test_only_headers_that_a_run_includes_count(tmp_path: Path) -> None:
+    files = {
+        "mod/a.c": '#include <fairpath/one.h>\n# include "own.h"\n#include <linux/shadow.h>\n',
+        "mod/own.h": "#include <linux/types.h>\n",
+        "include/fairpath/one.h": '#include "two.h"\n',
+        "include/fairpath/two.h": "#include <fairpath/api.h>\n",
+        "include/uapi/fairpath/api.h": "",
+        "include/compat/linux/shadow.h": "#include_next <linux/shadow.h>\n",
+        "include/fairpath/unused.h": "#include <fairpath/worse.h>\n",
+        "include/fairpath/worse.h": "",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    every = fingerprints.files(tmp_path, ["mod", "include"])
+    found = {str(path.relative_to(tmp_path)) for path in every} - {
+        str(path.relative_to(tmp_path))
+        for path in fingerprints.without_unused_headers(tmp_path, every)
+    }
+    assert found == {"include/fairpath/unused.h", "include/fairpath/worse.h"}
+
+
+def test_headers_of_the_simulator_are_those_that_the_compiler_read() -> None:
+    """slbnsim's figures depend on no header of other modules, and on all of its own."""
+    subprocess.run(["make", "--silent", "-C", TOP, "slbnsim"], check=True, stdout=subprocess.PIPE)
+    made = sorted((TOP / "build/obj/userspace/slbnsim").glob("*.d"))
+    read = {name for path in made for name in re.findall(r"\binclude/[\w/.]+\.h", path.read_text())}
+    every = fingerprints.files(TOP, Simulated("1a", "slbn", 1).sources())
+    used = {str(path.relative_to(TOP)) for path in fingerprints.without_unused_headers(TOP, every)}
+    assert len(read) > 5 and read <= used
+    assert "include/uapi/fairpath/drr_fq.h" not in used
 
 
 def test_chosen_seeds(coins: Path) -> None:
@@ -296,6 +330,27 @@ def test_options_run_and_draw(coins: Path) -> None:
     done = figure(coins, "fair-coin", "--draw")
     assert_refused(done, 3, "fair-coin: 5 of 6 runs are missing (fair@1, tricky@1, tricky@2, ...)")
     assert not (out / "fair-coin.png").exists()
+
+
+def test_whole_seeds_are_drawn(coins: Path) -> None:
+    """What an interrupted `make figures` has: the seeds of which all runs are there."""
+    out = coins.parent / "out"
+    for name in ("fair@1", "tricky@1", "fair@2"):
+        assert figure(coins, "fair-coin", "--run", name, "--quiet").returncode == 0
+    done = figure(coins, "fair-coin", "--draw")
+    assert done.returncode == 0, done.stderr
+    assert "4 further runs are missing: drawn from 1 seeds" in done.stdout
+    document = json.loads((out / "fair-coin.json").read_text())
+    assert (document["seeds"], document["runs"], document["missing"]) == ([1], 2, 4)
+    assert document["claims"][0]["verdict"] == "inconclusive"
+    assert run_fairlab("report", "--studies", str(coins), "--out", str(out)).returncode == 0
+    note = "Drawn from 1 seeds; 4 further runs are not done yet."
+    assert note in (out / "reproduction.md").read_text()
+    page = (out / "report.html").read_text()
+    assert note in page and "drawn from runs of other sources" not in page
+    # Those that a user chose have to be there.
+    done = figure(coins, "fair-coin", "--draw", "--seed", "1", "--seed", "2")
+    assert_refused(done, 3, "1 of 4 runs are missing (tricky@2)")
 
 
 def test_stale_figures_are_reported(coins: Path) -> None:
@@ -646,6 +701,7 @@ def test_markdown_report(drawn: Path) -> None:
     assert "- heads come up nearly always: The coin is &lt;bent>." in lines
     verdicts = [line.split(" | ")[-2] for line in lines if line.startswith("| heads come")]
     assert verdicts == ["inconclusive", "inconsistent"]
+    assert f"| chance: {registry.BASES['chance']} | 0 | 0 | 1 | 0 | 0 |" in lines
     # All rows of a table have the same number of cells.
     for above, line in pairwise(lines):
         if above.startswith("|") and line.startswith("|"):

@@ -275,6 +275,11 @@ def _raise_failures(failures: Sequence[Any]) -> None:
 def _describe(out: Path, document: dict[str, Any]) -> str:
     """A figure's title, claims and file, as text."""
     lines = [f"{document['name']}: {document['title']}"]
+    if document["missing"]:
+        lines.append(
+            f"  {document['missing']} further runs are missing: drawn from"
+            f" {len(document['seeds'])} seeds"
+        )
     if document["stale"]:
         lines.append(
             f"  {document['stale']} of {document['runs']} runs are stale:"

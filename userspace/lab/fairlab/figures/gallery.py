@@ -15,9 +15,10 @@ written atomically, so an interrupted gallery continues where it stopped.
 Each file has a fingerprint of all that decides its numbers (fingerprints.py).  A run whose
 fingerprint has changed is stale, and is done again.
 
-A figure is drawn only when all its runs are stored: with some missing or refused it would show less
-than it claims, so the report gives the reason instead.  The same data and the same version of
-matplotlib give the same files, byte by byte.
+A figure is drawn from the seeds of which all runs are stored, and says how many runs are missing;
+a claim that is registered for more seeds is then inconclusive.  Without one such seed, with a run
+refused, or with one missing of the seeds that the user chose, the report gives the reason instead.
+The same data and the same version of matplotlib give the same files, byte by byte.
 """
 
 import contextlib
@@ -196,6 +197,12 @@ class Gallery:
         found = read_json(self.path(run))
         return found if found and {"numbers", "fingerprint", "conditions"} <= found.keys() else None
 
+    def whole_seeds(self, study: Study) -> list[Run]:
+        """The stored runs of those seeds of a figure of which none is missing."""
+        runs = self.runs(study)
+        partial = {run.seed for run in runs if self.stored(run) is None}
+        return [run for run in runs if run.seed not in partial]
+
     def is_current(self, run: Run) -> bool:
         """Whether a run is stored and its fingerprint is up to date."""
         found = self.stored(run)
@@ -283,14 +290,15 @@ class Gallery:
     def draw(self, study: Study) -> dict[str, Any]:
         """Draw a figure from its stored runs; return its document.
 
-        Raise CannotRunError if runs are missing.
+        Raise CannotRunError if runs are missing of each seed, or of those that the user chose.
         """
         plots.require()
         runs = self.runs(study)
         found = [(run, self.stored(run)) for run in runs]
         missing = [run for run, stored in found if stored is None]
-        if missing:
-            reasons = [f"{run.name}: {why}" for run in missing if (why := self.refusal(run))]
+        reasons = [f"{run.name}: {why}" for run in missing if (why := self.refusal(run))]
+        whole = {run.seed for run in self.whole_seeds(study)}
+        if missing and (reasons or self.seeds or not whole):
             count = f"{len(missing)} of {len(runs)} runs"
             if reasons:
                 raise CannotRunError(f"{study.name}: {count} were refused: {'; '.join(reasons)}")
@@ -299,7 +307,7 @@ class Gallery:
             raise CannotRunError(
                 f"{study.name}: {count} are missing ({some}); without --draw they are run"
             )
-        there = [(run, stored) for run, stored in found if stored is not None]
+        there = [(run, stored) for run, stored in found if stored is not None and run.seed in whole]
         data: dict[str, list[Numbers]] = {}
         for run, stored in there:
             data.setdefault(run.case.name, []).append(stored["numbers"])
@@ -312,13 +320,14 @@ class Gallery:
             "setting": study.setting,
             "assumptions": list(study.assumptions),
             "quick": self.quick,
-            "runs": len(runs),
+            "runs": len(there),
+            "missing": len(runs) - len(there),
             "stale": len(old),
             "made": sorted({store.made_at(stored["conditions"]) for stored in old}),
             "fingerprint": self.fingerprint(
                 [dataclasses.replace(run, fingerprint=old["fingerprint"]) for run, old in there]
             ),
-            "seeds": sorted({run.seed for run in runs}),
+            "seeds": sorted({run.seed for run, _ in there}),
             "conditions": merged([stored["conditions"] for _, stored in there]),
         }
         # Only numbers of other sources may have another format.
@@ -379,6 +388,7 @@ def described(claim: registry.Claim, judgement: verdict.Judgement) -> dict[str, 
         "algorithm": claim.algorithm,
         "accepted": verdict.range_in_words(claim),
         "tolerance": claim.reason,
+        "basis": claim.basis,
         "reading": claim.unit_is_our_reading,
         "here": verdict.in_words(judgement, claim.unit),
         "verdict": judgement.verdict,

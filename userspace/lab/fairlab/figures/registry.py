@@ -56,6 +56,18 @@ STATES = {
     "missing": "could be run here, and is not",
     "out of scope": "not about what this project implements",
 }
+#: What a tolerance rests on.  Its reason is one of these, a colon, and what it is in this case.
+BASES = {
+    "definition": "nothing is chosen: an order, none, all of them, what follows from the protocol",
+    "published": "the source gives the bound, or a value that it rounds or calls approximate",
+    "reading": "the source gives a value, whose unit or place is our reading",
+    "setting": "the value depends on parameters that the source does not give, or that differ here",
+    "chance": "what runs of this length vary by",
+    "resolution": "what this measurement or arithmetic can resolve",
+    "plot": "the source has a curve, whose values are not in its text: the threshold is ours",
+    "words": "the source has words only: the threshold is ours",
+    "ours": "nothing is published: the threshold is ours",
+}
 #: What makes the range that is accepted, beside `reason`; those of the second line need a value.
 BOUNDS = ("least", "most")
 AROUND = ("factor", "relative", "absolute")
@@ -112,6 +124,11 @@ class Claim:
     unit_is_our_reading: bool = False
     not_testable: str = ""
     why: str = ""
+
+    @property
+    def basis(self) -> str:
+        """What the tolerance rests on: one of BASES."""
+        return self.reason.partition(": ")[0]
 
     @property
     def name(self) -> str:
@@ -204,6 +221,9 @@ def accepted(place: Place) -> tuple[float, float]:
     claim, tolerance = place.table, place.table["tolerance"]
     if not str(tolerance.get("reason", "")).strip():
         raise place.fail("the tolerance has no reason", "tolerance")
+    basis, _, why = str(tolerance["reason"]).partition(": ")
+    if basis not in BASES or not why:
+        raise place.fail(f"the tolerance's reason must be '{'|'.join(BASES)}: why'", "tolerance")
     known = {*BOUNDS, *AROUND, "reason"}
     numbers = {key: value for key, value in tolerance.items() if key != "reason"}
     for key, value in numbers.items():

@@ -8,7 +8,7 @@ date.  It has no figures, to be read in a repository browser or a terminal.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from fairlab.figures.registry import CLASSES, HEADLINES, STATES, Source
+from fairlab.figures.registry import BASES, CLASSES, HEADLINES, STATES, Source
 from fairlab.figures.verdict import INCONCLUSIVE, INCONSISTENT, NOT_RUN, NOT_TESTABLE, VERDICTS
 
 # Characters that would end a table cell or start markup.
@@ -68,9 +68,12 @@ def in_words(found: Mapping[str, int]) -> str:
 
 
 def page(
-    sources: Sequence[Source], found: Mapping[str, Mapping[str, Any]], titles: Mapping[str, str]
+    sources: Sequence[Source],
+    found: Mapping[str, Mapping[str, Any]],
+    titles: Mapping[str, str],
+    notes: Mapping[str, str],
 ) -> str:
-    """The page; FOUND: the claims with their verdicts, by name; TITLES: the studies'."""
+    """The page; FOUND: the claims with their verdicts, by name; TITLES, NOTES: the studies'."""
     claims = list(found.values())
     count = sum(not source.ours for source in sources)
     lines = [f"# What can be reproduced of {count} published sources", ""]
@@ -87,6 +90,15 @@ def page(
         ("class", *verdicts),
         ((name, *counts(own).values()) for name, own in by_class.items()),
     )
+    lines += ["What the accepted ranges rest on:", ""]
+    by_basis: dict[str, list[Any]] = {
+        f"{basis}: {text}": [c for c in claims if c["basis"] == basis]
+        for basis, text in BASES.items()
+    }
+    lines += table(
+        ("basis", *verdicts),
+        ((name, *counts(own).values()) for name, own in by_basis.items()),
+    )
     by_source = {
         source.title: [found[claim.name] for claim in source.claims if claim.name in found]
         for source in sources
@@ -95,12 +107,15 @@ def page(
         ("source", *verdicts), ((name, *counts(own).values()) for name, own in by_source.items())
     )
     for source in sources:
-        lines += _source(source, found, titles)
+        lines += _source(source, found, titles, notes)
     return "\n".join(lines)
 
 
 def _source(
-    source: Source, found: Mapping[str, Mapping[str, Any]], titles: Mapping[str, str]
+    source: Source,
+    found: Mapping[str, Mapping[str, Any]],
+    titles: Mapping[str, str],
+    notes: Mapping[str, str],
 ) -> Iterator[str]:
     yield f"## {plain(source.title)}"
     yield ""
@@ -108,6 +123,8 @@ def _source(
         names = [claim.name for claim in source.claims if claim.study == study]
         yield f"### {study}: {plain(titles.get(study, ''))}"
         yield ""
+        if study in notes:
+            yield from (notes[study], "")
         yield from _claims([found[name] for name in names if name in found])
     if source.contents:
         yield "### What the source has, and what of it is here"

@@ -69,14 +69,23 @@ def _entry(place: Gallery, study: Study) -> Entry:
     refused = [f"{run.name}: {why}" for run in runs if (why := place.refusal(run))]
     if refused:
         return Entry(study, None, f"runs were refused: {'; '.join(refused)}", False)
+    whole = place.whole_seeds(study)
     missing = sum(place.stored(run) is None for run in runs)
-    if missing:
+    if missing and (place.seeds or not whole):
         return Entry(study, None, f"{missing} of {len(runs)} runs are missing", False)
     document = read_json(place.out / f"{study.name}.json")
     images = [place.out / f"{study.name}{ending}" for ending in TYPES]
     if document is None or not all(image.is_file() for image in images):
         return Entry(study, None, "its runs are complete, but it is not drawn", False)
-    return Entry(study, document, "", document.get("fingerprint") != place.fingerprint(runs))
+    return Entry(study, document, "", document.get("fingerprint") != place.fingerprint(whole))
+
+
+def lacks(entry: Entry) -> str:
+    """How many of its seeds a figure is drawn from, if not all."""
+    if entry.document is None or not entry.document.get("missing"):
+        return ""
+    seeds, missing = len(entry.document["seeds"]), entry.document["missing"]
+    return f"Drawn from {seeds} seeds; {missing} further runs are not done yet."
 
 
 def by_family(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
@@ -150,8 +159,9 @@ def write(place: Gallery, studies: Sequence[Study]) -> tuple[Path, dict[str, Any
     path = place.out / REPORT
     write_whole(path, page(place, entries, summary))
     titles = {entry.study.name: entry.study.title for entry in entries}
+    notes = {entry.study.name: note for entry in entries if (note := lacks(entry))}
     known = registry.sources(place.studies)
-    text = reproduction.page(known, by_name(place, entries), titles)
+    text = reproduction.page(known, by_name(place, entries), titles, notes)
     write_whole(place.out / TEXT, text)
     return path, summary
 
@@ -275,6 +285,8 @@ def _article(place: Gallery, entry: Entry) -> Iterator[str]:
         return
     if entry.stale:
         yield "<p><strong>Stale:</strong> drawn from runs of other sources.</p>"
+    if note := lacks(entry):
+        yield f"<p><strong>Incomplete:</strong> {_e(note)}</p>"
     source = image(place.out / study.name)
     yield f'<figure><img src="{source}" alt="{_e(_alternative(entry))}"></figure>'
     yield from _claims(document["claims"])

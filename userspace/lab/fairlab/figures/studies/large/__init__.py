@@ -13,14 +13,17 @@ difference between the sum of the assigned rates and the link's capacity.  Figur
 the 10th and the 90th percentile.
 
 The package has all figures of that section, 3 to 10, and some of our own: loss of control packets,
-sessions that fail, a link that is cut; s-PERC beside SLBN on short and on long links; and a
-thousand to a million sessions.  For the latter nothing is published.
+sessions that fail, a link that is cut; s-PERC beside SLBN on short and on long links; a thousand to
+a million sessions; 1a by parameters that the paper does not give, and with packets instead of a
+fluid.  For the latter nothing is published.
 """
 
 from fairlab.figures.studies.large.accuracy import Experiment1a, Experiment2a, Experiment2b
 from fairlab.figures.studies.large.completion import Experiment1b
+from fairlab.figures.studies.large.packets import Packets
 from fairlab.figures.studies.large.recovery import Failures, Loss
 from fairlab.figures.studies.large.scale import Scale
+from fairlab.figures.studies.large.sensitivity import Sensitivity
 from fairlab.figures.studies.large.settling import Settling
 from fairlab.figures.study import Study
 
@@ -33,4 +36,6 @@ STUDIES: tuple[Study, ...] = (
     Failures(),
     Settling(),
     Scale(),
+    Sensitivity(),
+    Packets(),
 )

@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from fairlab.figures.studies.forms import COMMIT, SIMULATED
-from fairlab.figures.studies.large.common import ASSUMPTIONS, COLOURS, NAMES, SOURCE, STAND_INS
+from fairlab.figures.studies.large.common import (
+    ASSUMPTIONS,
+    COLOURS,
+    NAMES,
+    SOURCE,
+    STAND_INS,
+    ten_seeds,
+)
 from fairlab.figures.studies.spread import gaps, ratios
 from fairlab.figures.study import Case, Data, Numbers, Study, Table
 from fairlab.figures.verdict import Measured
@@ -37,6 +44,9 @@ class Errors(Study):
     quick_percent = 4
     begin: float  # the time that claims cover [s]: from when joins or churn are under way
     end: float  # until some time after the last change
+
+    def seeds(self, quick: bool) -> range:
+        return ten_seeds(quick)
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
         percent = self.quick_percent if quick else 100

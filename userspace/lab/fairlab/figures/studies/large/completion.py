@@ -4,7 +4,7 @@
 import itertools
 import statistics
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from fairlab.figures.studies.forms import SIMULATED
 from fairlab.figures.studies.large.common import (
@@ -14,6 +14,7 @@ from fairlab.figures.studies.large.common import (
     QUEUE_BOUND_MS,
     SOURCE,
     STAND_INS,
+    ten_seeds,
 )
 from fairlab.figures.studies.spread import ratios
 from fairlab.figures.study import Case, Data, Numbers, Study, Table
@@ -35,16 +36,25 @@ class Experiment1b(Study):
         *ASSUMPTIONS,
         "The length of a queue is its longest wait; 3 % of a link's capacity are 30 ms. The size"
         " classes of figure 5 are ours. XCP, which is not in the paper, is left out.",
+        "Completion times are restricted means: a session that is not complete after 9.5 s, for as"
+        " long as each is observed, counts as 9.5 s. Otherwise an algorithm that never serves its"
+        " largest sessions would seem fast.",
     )
     algorithms = tuple(name for name in NAMES if name != "xcp")
     quick_percent = 20
+    ends: ClassVar = {True: 3000, False: 10_000}  # quick: the end [ms]
+    joins = 500  # within these [ms], so all are observed for the rest
+    ENOUGH = 0.95  # of a class's sessions, for a mean of those that are complete
     classes = (225, 250, 275, 300, 350, 400, 500, 600, 1_000_000)  # packets
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
-        percent, until = (self.quick_percent, 3000) if quick else (100, 10_000)
+        percent, until = self.quick_percent if quick else 100, self.ends[quick]
         return [
             Case(name, Simulated("1b", name, seed, percent, 50, until)) for name in self.algorithms
         ]
+
+    def seeds(self, quick: bool) -> range:
+        return ten_seeds(quick)
 
     def reduce(self, case: Case, outcome: dict[str, Any]) -> Numbers:
         sizes = []
@@ -52,8 +62,13 @@ class Experiment1b(Study):
             times = [took for size, took in outcome["completions"] if low <= size < high]
             sizes.append([len(times), round(statistics.fmean(times), 4) if times else None])
         times = [took for _, took in outcome["completions"]]
+        assert isinstance(case.what, Simulated)
+        horizon = (case.what.until - self.joins) / 1000
+        missing = outcome["sessions"] - len(times)
+        within = sum(min(took, horizon) for took in times) + missing * horizon
         return {
             "sizes": sizes,
+            "restricted": round(within / outcome["sessions"], 4),
             "mean": round(statistics.fmean(times), 4) if times else None,
             "complete": round(len(times) / outcome["sessions"], 5),
             "queues": [
@@ -75,16 +90,29 @@ class Experiment1b(Study):
         return int(max(one[2] for run in runs for one in run["queues"]))
 
     def took(self, runs: Sequence[Numbers]) -> float:
-        """The mean completion time [s]; infinite if no session is complete."""
-        times = [run["mean"] for run in runs if run["mean"] is not None]
-        return statistics.fmean(times) if times else float("inf")
+        """The restricted mean of completion times [s]."""
+        return statistics.fmean(map(self.took_restricted, runs))
+
+    def took_restricted(self, run: Numbers) -> float:
+        if "restricted" in run:
+            return float(run["restricted"])
+        # Runs that were stored before lack it, but for sessions complete after the horizon.
+        missing = (1 - run["complete"]) * (self.ends[False] - self.joins) / 1000
+        return run["complete"] * (run["mean"] or 0) + missing
+
+    def counted(self, data: Data, at: int, n: int) -> int:
+        """The sessions of the size class AT under seed N, by the algorithm that completed most.
+
+        All algorithms have the same sessions.
+        """
+        return max((runs[n]["sizes"][at][0] for runs in data.values() if n < len(runs)), default=0)
 
     def complete(self, runs: Sequence[Numbers]) -> float:
         """Complete sessions [%]."""
         return 100 * statistics.fmean(run["complete"] for run in runs)
 
     def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
-        """Queues [ms] and [packets]; mean completion times, divided by those of a form."""
+        """Queues [ms] and [packets]; restricted mean times, divided by those of a form."""
         wait = {name: [self.wait([run]) for run in runs] for name, runs in data.items()}
         took = {name: [self.took([run]) for run in runs] for name, runs in data.items()}
         found: dict[str, Measured] = {
@@ -114,7 +142,11 @@ class Experiment1b(Study):
                 look = {"color": COLOURS[name], "lw": 1.3, "alpha": 0.35 if n else 1.0}
                 means = [mean for _, mean in run["sizes"]]
                 x = [at for at, mean in enumerate(means) if mean is not None]
-                times.plot(x, [means[at] for at in x], "o-", ms=3, label=label, **look)
+                times.plot(x, [means[at] for at in x], "-", label=label, **look)
+                few = [
+                    at for at in x if run["sizes"][at][0] < self.ENOUGH * self.counted(data, at, n)
+                ]
+                times.plot(few, [means[at] for at in few], "x", ms=5, **look)
                 queues.plot(
                     [one[0] for one in run["queues"]],
                     [max(one[1], 0.1) for one in run["queues"]],
@@ -127,7 +159,8 @@ class Experiment1b(Study):
         queues.axhline(QUEUE_BOUND_MS, color="black", lw=0.8, ls=":")
         queues.set_yscale("log")
         queues.set(xlabel="seconds", ylabel="longest wait in a queue, ms")
-        times.set_title("Paler: another seed", fontsize=9, loc="left")
+        title = "Paler: another seed. Crosses: of the complete sessions only, less than 95 % of all"
+        times.set_title(title, fontsize=9, loc="left")
         queues.set_title("Dotted: 3 % of a link's capacity", fontsize=9, loc="left")
         for axis in (times, queues):
             axis.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize=8)
@@ -151,7 +184,7 @@ class Experiment1b(Study):
                 )
             )
         columns = (
-            "", "mean time to completion", "complete", "longest wait",
+            "", "time to completion, restricted mean", "complete", "longest wait",
             "longest queue, packets: second 1", "second 2", "second 3",
         )  # fmt: skip
         return Table(columns, tuple(rows))

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from fairlab.figures.studies.large.common import ASSUMPTIONS, OURS
+from fairlab.figures.studies.large.common import ASSUMPTIONS, OURS, ten_seeds
 from fairlab.figures.study import Case, Data, Numbers, Study, Table
 from fairlab.figures.verdict import Measured
 from fairlab.results import plots
@@ -22,6 +22,9 @@ class Recovery(Study):
         " its first RTT sample), as slbnd does, and never spuriously. Epochs last a second. There"
         " are only control packets.",
     )
+
+    def seeds(self, quick: bool) -> range:
+        return ten_seeds(quick)
 
     def reduce(self, case: Case, outcome: dict[str, Any]) -> Numbers:
         return {

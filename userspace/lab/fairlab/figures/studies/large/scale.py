@@ -32,6 +32,10 @@ class Scale(Recovery):
     joined = 1  # s
     until = 6
 
+    def seeds(self, quick: bool) -> range:
+        """Two: a million sessions take minutes."""
+        return range(1, 2 if quick else 3)
+
     def counts(self, quick: bool) -> tuple[int, ...]:
         return (1000, 4000) if quick else (1000, 10_000, 100_000, 1_000_000)
 

@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from fairlab.figures.studies.large.common import ASSUMPTIONS, COLOURS, NAMES, OURS
+from fairlab.figures.studies.large.common import ASSUMPTIONS, COLOURS, NAMES, OURS, ten_seeds
 from fairlab.figures.studies.spread import gaps, ratios
 from fairlab.figures.study import Case, Data, Numbers, Study, Table
 from fairlab.figures.verdict import Measured
@@ -43,6 +43,9 @@ class Settling(Study):
         "wan": "milliseconds",
     }
     quick_count = 128
+
+    def seeds(self, quick: bool) -> range:
+        return ten_seeds(quick)
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
         found = []
