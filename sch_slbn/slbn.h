@@ -232,7 +232,7 @@ struct slbn_link {
 };
 
 /**
- * struct slbn_place - position of a control packet in an skb
+ * struct slbn_skb_pos - position of a control packet in an skb
  * @ip: offset from skb->data of the IP header, behind VLAN tags in the data
  * @udp: offset of the UDP header
  * @end: offset of the end of the IP packet; padding may follow
@@ -242,7 +242,7 @@ struct slbn_link {
  * @partial: first fragment of a packet
  * @merged: several packets, merged by UDP GRO or sent so (GSO)
  */
-struct slbn_place {
+struct slbn_skb_pos {
 	u32 ip;
 	u32 udp;
 	u32 end;
@@ -262,7 +262,7 @@ struct slbn_place {
  * @key: key of the link that authenticates it, or NULL; under RCU
  */
 struct slbn_control {
-	struct slbn_place place;
+	struct slbn_skb_pos place;
 	u8 *data;
 	struct slbn_packet pkt;
 	struct slbn_layout layout;
@@ -335,7 +335,7 @@ void slbn_trace(struct slbn_link *link, const struct sk_buff *skb,
 /* slbn_check.c */
 enum slbn_parse_result slbn_control_parse(struct sk_buff *skb,
 					  struct slbn_control *control);
-u8 *slbn_addresses(const struct sk_buff *skb, const struct slbn_place *place);
+u8 *slbn_addresses(const struct sk_buff *skb, const struct slbn_skb_pos *place);
 u64 *slbn_check(struct slbn_link *link, const struct sk_buff *skb,
 		struct slbn_control *control);
 bool slbn_process(struct slbn_link *link, struct slbn_control *control,
@@ -402,7 +402,7 @@ static __always_inline bool slbn_is_data(const struct sk_buff *skb, bool ports)
 	       likely(!skb_is_gso(skb));
 }
 
-bool slbn_find(const struct sk_buff *skb, struct slbn_place *place);
+bool slbn_find(const struct sk_buff *skb, struct slbn_skb_pos *place);
 bool slbn_find_magic(const struct sk_buff *skb);
 bool slbn_find_error(const struct sk_buff *skb);
 struct sk_buff *slbn_split(struct sk_buff *skb);

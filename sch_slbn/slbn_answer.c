@@ -37,24 +37,24 @@
 #include "slbn_control_trace.h"
 
 /**
- * struct slbn_way - how an answer is sent
+ * struct slbn_reply_route - how an answer is sent
  * @addresses: source and destination, 4 octets each with IPv4, otherwise 16
  * @dsfield: DSCP, without ECN
  * @mark: of the skb
  */
-struct slbn_way {
+struct slbn_reply_route {
 	u8 addresses[2 * sizeof(struct in6_addr)];
 	u8 dsfield;
 	u32 mark;
 };
 
-static u32 slbn_address_length(const struct slbn_place *place)
+static u32 slbn_address_length(const struct slbn_skb_pos *place)
 {
 	return place->v6 ? sizeof(struct in6_addr) : sizeof(__be32);
 }
 
 static u8 slbn_dsfield(const struct sk_buff *skb,
-		       const struct slbn_place *place)
+		       const struct slbn_skb_pos *place)
 {
 	const void *ip = skb->data + place->ip;
 	u8 dsfield = place->v6 ? ipv6_get_dsfield(ip) : ipv4_get_dsfield(ip);
@@ -67,7 +67,7 @@ static u8 slbn_dsfield(const struct sk_buff *skb,
  * an ERR_PTR if there is none, or if the destination is not a unicast address.
  */
 static struct dst_entry *slbn_route_v4(const struct slbn_link *link,
-				       const struct slbn_way *way)
+				       const struct slbn_reply_route *way)
 {
 	struct net *net = link->net;
 	struct flowi4 flow = {};
@@ -95,7 +95,7 @@ static struct dst_entry *slbn_route_v4(const struct slbn_link *link,
 }
 
 static struct dst_entry *slbn_route_v6(const struct slbn_link *link,
-				       const struct slbn_way *way)
+				       const struct slbn_reply_route *way)
 {
 	struct net *net = link->net;
 	struct dst_entry *dst = NULL;
@@ -120,7 +120,8 @@ static struct dst_entry *slbn_route_v6(const struct slbn_link *link,
 	return xfrm_lookup(net, dst, flowi6_to_flowi(&flow), NULL, 0);
 }
 
-static void slbn_push_v4(struct sk_buff *skb, const struct slbn_way *way)
+static void slbn_push_v4(struct sk_buff *skb,
+			 const struct slbn_reply_route *way)
 {
 	struct iphdr *ip;
 	__be32 addresses[2];
@@ -145,7 +146,8 @@ static void slbn_push_v4(struct sk_buff *skb, const struct slbn_way *way)
 	skb->protocol = htons(ETH_P_IP);
 }
 
-static void slbn_push_v6(struct sk_buff *skb, const struct slbn_way *way)
+static void slbn_push_v6(struct sk_buff *skb,
+			 const struct slbn_reply_route *way)
 {
 	struct in6_addr addresses[2];
 	struct ipv6hdr *ip;
@@ -165,7 +167,7 @@ static void slbn_push_v6(struct sk_buff *skb, const struct slbn_way *way)
 
 /* Build the datagram of an answer; consumes @dst. */
 static struct sk_buff *slbn_build(const struct slbn_control *control,
-				  const struct slbn_way *way,
+				  const struct slbn_reply_route *way,
 				  struct dst_entry *dst)
 {
 	u32 length = control->layout.length;
@@ -199,7 +201,7 @@ static struct sk_buff *slbn_build(const struct slbn_control *control,
 
 static struct dst_entry *slbn_route(const struct slbn_link *link,
 				    const struct slbn_control *control,
-				    const struct slbn_way *way)
+				    const struct slbn_reply_route *way)
 {
 	return control->place.v6 ? slbn_route_v6(link, way) :
 				   slbn_route_v4(link, way);
@@ -275,7 +277,7 @@ enum slbn_action slbn_answer_own(struct slbn_link *link, struct sk_buff *skb,
 {
 	struct sk_buff *answer;
 	struct dst_entry *dst;
-	struct slbn_way way;
+	struct slbn_reply_route way;
 
 	slbn_set_own(control, way.addresses);
 	way.dsfield = slbn_dsfield(skb, &control->place);
@@ -332,7 +334,7 @@ static bool slbn_returns_once(const struct slbn_control *control)
  * nor anycast.
  */
 static bool slbn_is_to_own(const struct sk_buff *skb,
-			   const struct slbn_place *place)
+			   const struct slbn_skb_pos *place)
 {
 	if (skb->pkt_type != PACKET_HOST || !skb_dst(skb))
 		return false;
@@ -362,7 +364,7 @@ static u64 *slbn_check_up(struct slbn_link *link, const struct sk_buff *skb,
 static struct dst_entry *slbn_way_up(const struct slbn_link *link,
 				     const struct sk_buff *skb,
 				     const struct slbn_control *control,
-				     struct slbn_way *way)
+				     struct slbn_reply_route *way)
 {
 	u32 length = slbn_address_length(&control->place);
 	struct net *net = link->net;
@@ -387,7 +389,7 @@ static bool slbn_answer(struct slbn_link *link, const struct sk_buff *skb,
 	struct net *net = link->net;
 	struct sk_buff *answer;
 	struct dst_entry *dst;
-	struct slbn_way way;
+	struct slbn_reply_route way;
 	bool processed;
 
 	if (error) {

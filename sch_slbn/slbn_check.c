@@ -31,7 +31,7 @@
 enum slbn_parse_result slbn_control_parse(struct sk_buff *skb,
 					  struct slbn_control *control)
 {
-	const struct slbn_place *place = &control->place;
+	const struct slbn_skb_pos *place = &control->place;
 	u32 end = place->udp + sizeof(struct udphdr) + place->length;
 	enum slbn_parse_result result;
 
@@ -66,7 +66,7 @@ enum slbn_parse_result slbn_control_parse(struct sk_buff *skb,
  *
  * Return: both addresses, 4 octets each with IPv4, otherwise 16.
  */
-u8 *slbn_addresses(const struct sk_buff *skb, const struct slbn_place *place)
+u8 *slbn_addresses(const struct sk_buff *skb, const struct slbn_skb_pos *place)
 {
 	return skb->data + place->ip +
 	       (place->v6 ? offsetof(struct ipv6hdr, saddr) :
@@ -74,7 +74,7 @@ u8 *slbn_addresses(const struct sk_buff *skb, const struct slbn_place *place)
 }
 
 static __sum16 slbn_pseudo_header(const struct sk_buff *skb,
-				  const struct slbn_place *place, __wsum csum)
+				  const struct slbn_skb_pos *place, __wsum csum)
 {
 	u32 length = place->length + sizeof(struct udphdr);
 	const struct ipv6hdr *v6 = (void *)(skb->data + place->ip);
@@ -88,7 +88,7 @@ static __sum16 slbn_pseudo_header(const struct sk_buff *skb,
 }
 
 static bool slbn_checksum_is_valid(const struct sk_buff *skb,
-				   const struct slbn_place *place)
+				   const struct slbn_skb_pos *place)
 {
 	const struct udphdr *udp = (void *)(skb->data + place->udp);
 	u32 length = place->length + sizeof(*udp);
@@ -129,7 +129,7 @@ static struct slbn_carrier slbn_carrier(const u8 *addresses, bool v6)
 u64 *slbn_check(struct slbn_link *link, const struct sk_buff *skb,
 		struct slbn_control *control)
 {
-	const struct slbn_place *place = &control->place;
+	const struct slbn_skb_pos *place = &control->place;
 	struct slbn_counters *counters = &link->counters;
 	const struct slbn_key_set *key_set;
 	struct slbn_carrier carrier;

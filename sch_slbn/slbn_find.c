@@ -47,7 +47,7 @@ static __be16 slbn_find_ip(const struct sk_buff *skb, u32 *at)
 
 /* Find the header of a transport protocol behind the IPv4 header at @at. */
 static bool slbn_find_v4(const struct sk_buff *skb, u32 at, u8 protocol,
-			 struct slbn_place *place)
+			 struct slbn_skb_pos *place)
 {
 	struct iphdr buffer;
 	const struct iphdr *ip;
@@ -68,7 +68,7 @@ static bool slbn_find_v4(const struct sk_buff *skb, u32 at, u8 protocol,
 }
 
 static bool slbn_find_v6(const struct sk_buff *skb, u32 at, u8 protocol,
-			 struct slbn_place *place)
+			 struct slbn_skb_pos *place)
 {
 	unsigned int routing = at;
 	struct ipv6hdr buffer;
@@ -104,7 +104,7 @@ static bool slbn_find_v6(const struct sk_buff *skb, u32 at, u8 protocol,
 
 /* Find the header of the transport protocol @v4, or with IPv6 @v6. */
 static bool slbn_find_transport(const struct sk_buff *skb, u8 v4, u8 v6,
-				struct slbn_place *place)
+				struct slbn_skb_pos *place)
 {
 	__be16 protocol;
 	u32 ip;
@@ -118,7 +118,8 @@ static bool slbn_find_transport(const struct sk_buff *skb, u8 v4, u8 v6,
 }
 
 /* Does the UDP header have the ports of control packets? */
-static bool slbn_has_ports(const struct sk_buff *skb, struct slbn_place *place)
+static bool slbn_has_ports(const struct sk_buff *skb,
+			   struct slbn_skb_pos *place)
 {
 	struct udphdr buffer;
 	const struct udphdr *udp;
@@ -137,7 +138,7 @@ static bool slbn_has_ports(const struct sk_buff *skb, struct slbn_place *place)
  * and the lengths in its headers.
  */
 static bool slbn_has_magic(const struct sk_buff *skb,
-			   const struct slbn_place *place)
+			   const struct slbn_skb_pos *place)
 {
 	u32 step = skb_is_gso(skb) ? skb_shinfo(skb)->gso_size : 0;
 	u32 at = place->udp + sizeof(struct udphdr);
@@ -165,7 +166,7 @@ static bool slbn_has_magic(const struct sk_buff *skb,
  *
  * Return: whether there is one.
  */
-bool slbn_find(const struct sk_buff *skb, struct slbn_place *place)
+bool slbn_find(const struct sk_buff *skb, struct slbn_skb_pos *place)
 {
 	if (!slbn_find_transport(skb, IPPROTO_UDP, IPPROTO_UDP, place) ||
 	    !slbn_has_ports(skb, place))
@@ -182,7 +183,7 @@ bool slbn_find(const struct sk_buff *skb, struct slbn_place *place)
  */
 bool slbn_find_magic(const struct sk_buff *skb)
 {
-	struct slbn_place place;
+	struct slbn_skb_pos place;
 
 	return slbn_find_transport(skb, IPPROTO_UDP, IPPROTO_UDP, &place) &&
 	       slbn_has_magic(skb, &place);
@@ -215,7 +216,7 @@ static bool slbn_is_error(u8 type, bool v6)
  */
 bool slbn_find_error(const struct sk_buff *skb)
 {
-	struct slbn_place place;
+	struct slbn_skb_pos place;
 	const u8 *type;
 	u8 buffer;
 	u32 ip;
@@ -234,8 +235,8 @@ bool slbn_find_error(const struct sk_buff *skb)
 
 /**
  * slbn_split() - split merged control packets
- * @skb: packet with slbn_place.merged, data at the link-layer header; consumed
- *	unless it cannot be split
+ * @skb: packet with slbn_skb_pos.merged, data at the link-layer header;
+ *	consumed unless it cannot be split
  *
  * Routers merge packets if rx-udp-gro-forwarding or rx-gro-list is on.
  *

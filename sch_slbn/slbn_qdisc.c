@@ -210,8 +210,9 @@ static int slbn_check_place(const struct Qdisc *sch,
 	}
 	if (sch->parent != TC_H_ROOT && root->flags & TCQ_F_MQROOT &&
 	    netif_is_multiqueue(dev) && !slbn_link_find(dev)) {
-		NL_SET_ERR_MSG_MOD(extack,
-				   "one TX queue of several: use slbn as root");
+		NL_SET_ERR_MSG_MOD(
+			extack,
+			"slbn on one TX queue of a multi-queue device: attach it as the root qdisc");
 		return -EOPNOTSUPP;
 	}
 	return 0;

@@ -8,7 +8,7 @@
 
 #include "slbn.h"
 
-static u8 slbn_ttl(const struct sk_buff *skb, const struct slbn_place *place)
+static u8 slbn_ttl(const struct sk_buff *skb, const struct slbn_skb_pos *place)
 {
 	const void *ip = skb->data + place->ip;
 

@@ -52,7 +52,7 @@ static noinline_for_stack unsigned int
 slbn_local_out_slow(struct sk_buff *skb, const struct nf_hook_state *state)
 {
 	unsigned int verdict = NF_ACCEPT;
-	struct slbn_place place;
+	struct slbn_skb_pos place;
 
 	/* As in slbn_local_in(). */
 	local_bh_disable();

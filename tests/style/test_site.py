@@ -25,7 +25,8 @@ def site(tree: Path, out: Path) -> subprocess.CompletedProcess[str]:
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the documents, to break."""
     copy = tmp_path_factory.mktemp("tree")
-    for name in files("*.md", "docs/*", "userspace/lab/*", "scripts/site", "LICENSE"):
+    others = ("scripts/site", "LICENSE", "CITATION.cff")
+    for name in files("*.md", "docs/*", "userspace/lab/*", *others):
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(TOP / name, copy / name)
     return copy

@@ -233,7 +233,7 @@ static void check_links(const struct view *view)
 			view->agent.key, view->agent.keys);
 	if (!first->attributes.value[TCA_SLBN_KEY_IDS])
 		find(false, "no_key", first->name,
-		     "control packets are not authenticated: whoever can send to the router can forge them");
+		     "control packets are not authenticated: any sender that reaches the router can forge them");
 }
 
 static void check_agent(const struct slbn_status *agent)

@@ -102,7 +102,7 @@ static bool redirect(const char *path)
 	return true;
 }
 
-/* Replace the file @name as a whole, so that nobody reads a part of it. */
+/* Replace the file @name as a whole, so that no reader sees a part of it. */
 static enum status write_metrics(const char *name)
 {
 	char path[PATH_MAX];

@@ -432,9 +432,8 @@ static u64 retransmission_timeout(const struct agent *agent,
 }
 
 /*
- * The mean pause is as many times longer as cycles needed packets lately, so that
- * losses do not increase the rate of packets; but half of the lease remains, less a
- * round trip.
+ * The mean pause is scaled by the recent transmissions per cycle, so that losses do
+ * not increase the rate of packets; but half of the lease remains, less a round trip.
  */
 static u64 mean_pause(const struct agent *agent, const struct session *session,
 		      u64 now)

@@ -81,7 +81,7 @@ static inline u64 rates_mask(int kind)
  * struct rates_limit - limit of a flow
  * @rate: assigned rate, bit/s; 0: none
  * @lease: time at which @rate ends, ns, CLOCK_BOOTTIME; ~0: never
- * @burst: what it did not use of @rate for so long, it may send at once, ns
+ * @burst: depth of its token bucket, as time at @rate, ns
  * @target: CoDel's (codel.h), ns
  * @interval: the same
  * @ceiling: it may send at this rate until @until, bit/s (ceiling.h)
@@ -114,8 +114,7 @@ struct rates_limit {
  * @number: of the device, 0 to ENFORCE_DEVICES - 1
  * @no_fq: 1: it has no fq, so packets are dropped rather than delayed
  * @rate: of its default class, bit/s, at least 1
- * @burst: what the default class did not use of @rate for so long, it may send at
- *	once, ns
+ * @burst: depth of its token bucket, as time at @rate, ns
  */
 struct rates_device {
 	u64 number;

@@ -93,7 +93,7 @@ void service_notify_reloading(void)
 	service_notify(state);
 }
 
-/* Does an environment variable that is meant for a process name us, or nobody? */
+/* Does an environment variable that is meant for a process name us, or no process? */
 static bool is_ours(const char *pid)
 {
 	return !pid || strtoull(pid, NULL, 10) == (u64)getpid();

@@ -31,8 +31,8 @@ def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
         "SCRIPT is a Python file that uses Mininet, or 'mn'; ARGUMENTs are its own.  Its files in"
         " the\ncurrent directory are kept, all others end with the guest.  Switches are Linux"
         " bridges: there is\nno Open vSwitch and no OpenFlow.\n\nexit status:\n"
-        "  that of the script; 2: the request makes no sense; 3: the script cannot run here, or\n"
-        "  did not end in time"
+        "  that of the script; 2: usage error; 3: the script cannot run here, or did not end\n"
+        "  in time"
     )
     add_option = parser.add_argument
     add_option(

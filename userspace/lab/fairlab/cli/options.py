@@ -14,7 +14,7 @@ from fairlab.run.engine import Engine
 EXIT_STATUS = """exit status:
   0  success
   1  an error: the reason is on stderr
-  2  the request names something unknown or makes no sense
+  2  usage error
   3  it cannot be done here, or this machine disturbed the measurement
   4  a check of SLBN failed (backbone), a published claim does not hold (figure)
   5  a stored run cannot be compared (verify)

@@ -29,7 +29,7 @@ CAPTURE = "packets.pcapng"
 STATUS = """exit status:
   0  all limits hold
   1  a limit is broken, or a program failed
-  2  the file or the command line makes no sense
+  2  usage error: the file or the command line is not valid
   3  a run was not possible, or cannot be trusted"""
 
 
