@@ -105,6 +105,12 @@ $(SLBNSIM_OBJECTS) $(SLBNSIM): LIBRARIES = $(SLBNSIM_LIBRARIES)
 $(SLBNSIM): LDLIBS = -lm
 $(SLBNSIM): $(SLBNSIM_OBJECTS) $(COMMON)
 
+# For the Python package, which is to need no other libraries than libc and libm.
+SLBNSIM_WHEEL := build/slbnsim/wheel/slbnsim
+$(SLBNSIM_WHEEL): $(SLBNSIM_OBJECTS) $(COMMON)
+	@mkdir -p $(@D)
+	$(LINK) -s -o $@ $^ -l:libjson-c.a -l:libyajl_s.a -lm
+
 # The lab's senders and receivers.
 TRAFFIC := build/traffic/fairtraffic build/traffic/fairflow
 TRAFFIC_OBJECTS := $(call objects,$(wildcard userspace/traffic/*.c))

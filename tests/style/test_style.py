@@ -162,6 +162,7 @@ def test_ruff() -> None:
 @pytest.mark.parametrize(
     "paths",
     [["tests", "userspace/lab/fairlab", "userspace/vm/fairvm", "userspace/slbnsim/graphml.py"]]
+    + [["userspace/slbnsim/python/slbnsim"]]
     + [[script] for script in scripts("/usr/bin/python3")],
     ids=lambda paths: str(paths[0]),
 )
