@@ -18,7 +18,7 @@ from pathlib import Path
 
 from fairvm.cache import cache_dir
 from fairvm.errors import VmError
-from fairvm.host import need, run, say
+from fairvm.host import how_to_install, need, run, say
 
 ARCHITECTURE = "amd64"
 MIRROR = os.environ.get("FAIRPATH_MIRROR", "http://deb.debian.org").rstrip("/")
@@ -190,7 +190,7 @@ def system_keyring() -> Path:
             return path
     raise VmError(
         "the keys of Debian's archive are missing (package debian-archive-keyring):"
-        " run scripts/install-deps"
+        f" {how_to_install()}"
     )
 
 

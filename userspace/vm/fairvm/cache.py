@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairvm.host import say
+from fairvm.host import say, tree
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,12 @@ def cache_dir() -> Path:
         return Path(own).absolute()
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base).absolute() / "fairpath"
+
+
+def build_dir() -> Path:
+    """Where logs, and modules that are built for a run, are: the tree's build/, or the cache."""
+    top = tree()
+    return cache_dir() / "build" if top is None else top / "build"
 
 
 @contextlib.contextmanager

@@ -2,7 +2,8 @@
 """scripts/vm: run a command as root inside a chosen kernel, on the host's files.
 
 It boots a kernel, with the project's modules where modprobe finds them, its plugins where tc does
-and its programs in the PATH, and runs COMMAND in it.  There are three engines:
+and its programs in the PATH, and runs COMMAND in it.  Installed (`fairvm`) and started outside of
+the project's tree, it has the kernel's own modules only.  There are three engines:
 
     vm       a stock distribution kernel in qemu, or one with checks (checked.py)
     native   User-Mode Linux of the same version, built from Debian's source (uml.py): a kernel that
@@ -48,7 +49,7 @@ from pathlib import Path
 from types import FrameType
 
 from fairvm import checked, exact, host, kernels, modules, uml
-from fairvm.cache import Kernel
+from fairvm.cache import Kernel, build_dir
 from fairvm.capture import FingerprintFile, hash_capture
 from fairvm.errors import (
     EXIT_MACHINE,
@@ -123,7 +124,7 @@ def judge(request: Request, outcome: Outcome, log: Path) -> int:
 
 def new_log() -> Path:
     """The path for this run's kernel log; deletes the oldest logs."""
-    directory = host.top() / "build/vm"
+    directory = build_dir() / "vm"
     directory.mkdir(parents=True, exist_ok=True)
     for old in sorted(directory.glob("*.log"))[:-KEPT_LOGS]:
         old.unlink(missing_ok=True)

@@ -15,29 +15,47 @@ from fairvm.errors import UsageError, VmError
 
 progress = True
 
+_OWN_TREE = Path(__file__).resolve().parents[3]
+_IN_TREE = "userspace/vm/fairvm"
+#: The commands' names: scripts/vm and scripts/kernel in the tree, else the installed ones.
+VM, KERNEL = ("vm", "kernel") if (_OWN_TREE / _IN_TREE).is_dir() else ("fairvm", "fairvm-kernel")
+
 
 def say(text: str) -> None:
     """Report progress on stderr, unless `progress` is off; stdout is for results."""
     if progress:
-        print(f"kernel: {text}", file=sys.stderr, flush=True)
+        print(f"{KERNEL}: {text}", file=sys.stderr, flush=True)
 
 
 @functools.cache
-def top() -> Path:
+def tree() -> Path | None:
     """The top of the source tree: this file's, or if installed, the one around the working
-    directory."""
+    directory, if there is one."""
     here = Path.cwd()
-    for directory in (Path(__file__).resolve().parents[3], here, *here.parents):
-        if (directory / "userspace/vm/fairvm").is_dir():
+    for directory in (_OWN_TREE, here, *here.parents):
+        if (directory / _IN_TREE).is_dir():
             return directory
-    raise UsageError(f"{here} is not in fairpath's source tree, whose modules are to be built")
+    return None
+
+
+def top() -> Path:
+    """The top of the source tree, for those who need one."""
+    found = tree()
+    if found is None:
+        raise UsageError(f"{Path.cwd()} is not in fairpath's source tree, whose modules are built")
+    return found
+
+
+def how_to_install() -> str:
+    """What a user does about a missing package."""
+    return "install it" if tree() is None else "run scripts/install-deps"
 
 
 def need(program: str, package: str) -> str:
     """The path of PROGRAM; if it is missing, the error names the PACKAGE to install."""
     path = shutil.which(program, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
     if path is None:
-        raise VmError(f"{program} is missing (package {package}): run scripts/install-deps")
+        raise VmError(f"{program} is missing (package {package}): {how_to_install()}")
     return path
 
 

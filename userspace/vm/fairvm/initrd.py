@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fairvm.cache import Kernel
 from fairvm.errors import VmError
-from fairvm.host import need, top
+from fairvm.host import how_to_install, need, tree
 from fairvm.request import Request
 
 #: Where a guest in virtual time has the source tree, and a working directory outside of it.
@@ -81,7 +81,7 @@ def base_initrd(kernel: Kernel) -> bytes:
         return kept.read_bytes()
     program = busybox.read_bytes()
     if b"/ld-linux" in program[:4096]:
-        raise VmError(f"{busybox} is not static: run scripts/install-deps (package busybox-static)")
+        raise VmError(f"{busybox} is not static (package busybox-static): {how_to_install()}")
     directories = ("bin", "dev", "proc", "sys", "modules", "lower", "upper", "new", "vm")
     files = {name: (0o040755, b"") for name in directories}
     files["init"] = (0o100755, b"#!/bin/busybox sh\n" + init.read_bytes())
@@ -109,7 +109,8 @@ def run_files(
         return " ".join(shlex.quote(str(argument)) for argument in arguments)
 
     here = Path.cwd()
-    config = [quoted("require", path) for path in (here, top(), kernel.directory)]
+    needed = (here, tree(), kernel.directory)
+    config = [quoted("require", path) for path in needed if path is not None]
     for number, (path, place) in enumerate(request.writable.items()):
         config.append(quoted("share", f"rw{number}", path, place))
     config.append(quoted("modules", modules))
@@ -132,9 +133,10 @@ def run_files(
 def fixed_places(here: Path) -> tuple[Path, dict[Path, Path]]:
     """The working directory in the guest for HERE, and which directories are mounted where, so that
     a run in virtual time depends neither on the tree's path nor on the working directory's."""
-    places = {top(): TREE}
-    if here.is_relative_to(top()):
-        return TREE / here.relative_to(top()), places
+    top = tree()
+    places = {} if top is None else {top: TREE}
+    if top is not None and here.is_relative_to(top):
+        return TREE / here.relative_to(top), places
     if here == Path("/"):
         return here, places
     return WORKING, {**places, here: WORKING}
@@ -142,4 +144,5 @@ def fixed_places(here: Path) -> tuple[Path, dict[Path, Path]]:
 
 def in_tree(text: str) -> str:
     """TEXT with the tree's path in the guest instead of its own."""
-    return re.sub(re.escape(str(top())) + r"(?![\w.-])", str(TREE), text)
+    top = tree()
+    return text if top is None else re.sub(re.escape(str(top)) + r"(?![\w.-])", str(TREE), text)

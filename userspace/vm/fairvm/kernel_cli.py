@@ -13,7 +13,7 @@ import signal
 import sys
 from types import FrameType
 
-from fairvm import __version__, checked, kernels, uml
+from fairvm import __version__, checked, host, kernels, uml
 from fairvm.archive import SERIES
 from fairvm.cache import Kernel, cache_dir
 from fairvm.errors import UsageError, VmError
@@ -59,7 +59,7 @@ def main() -> int:
     for number in STOPPING:
         signal.signal(number, stop)
     parser = argparse.ArgumentParser(
-        prog="kernel", description="Fetch or build kernels, and build our modules for them."
+        prog=host.KERNEL, description="Fetch or build kernels, and build our modules for them."
     )
     parser.add_argument("--version", action="version", version=f"fairvm {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -83,7 +83,7 @@ def main() -> int:
         else:
             print(build_modules(chosen(arguments)))
     except (VmError, OSError) as error:
-        print(f"kernel: {error}", file=sys.stderr)
+        print(f"{host.KERNEL}: {error}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1
     return 0
 

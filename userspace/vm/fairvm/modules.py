@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from fairvm.cache import Kernel, locked, staging
+from fairvm.cache import Kernel, build_dir, locked, staging
 from fairvm.errors import VmError
 from fairvm.host import need, run, say, top
 from fairvm.toolchain import toolchain_for
@@ -103,9 +103,9 @@ def build_modules(kernel: Kernel, quiet: bool = False) -> Path:
 
 def build_guest_modules(kernel: Kernel) -> Path:
     """Build the modules that only guests load, for User-Mode Linux; return their directory."""
-    build = top() / "build/guest" / kernel.release
+    build = build_dir() / "guest" / kernel.directory.name
     sources = [kernel.headers / "Module.symvers", *GUEST_MODULES.iterdir()]
-    with locked(top() / f"build/.lock-{kernel.release}"):
+    with locked(build_dir() / f".lock-guest-{kernel.directory.name}"):
         built_for = build / ".built-for"
         built = built_for.read_text() if built_for.exists() else ""
         if built != state(kernel, [*sources, *build.glob("*.ko")]):

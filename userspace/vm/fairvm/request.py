@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
-from fairvm import __version__, exact
+from fairvm import __version__, exact, host
 from fairvm.archive import SERIES
 from fairvm.errors import UsageError
 
@@ -71,20 +71,20 @@ class Request:
 
 def complain(text: str) -> None:
     """Print an error or a warning."""
-    print(f"vm: {text}", file=sys.stderr, flush=True)
+    print(f"{host.VM}: {text}", file=sys.stderr, flush=True)
 
 
 class Parser(argparse.ArgumentParser):
     """argparse with errors of one line."""
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}; see vm --help")
+        raise UsageError(f"{message}; see {host.VM} --help")
 
 
 def _parser() -> Parser:
     parser = Parser(
-        prog="vm",
-        usage="vm [OPTION]... -- COMMAND...",
+        prog=host.VM,
+        usage=f"{host.VM} [OPTION]... -- COMMAND...",
         description="Run a command as root in a chosen kernel, on this machine's files.",
         epilog="Exit status: the command's; 70 kernel splat; 124 timeout; 125 the machine failed.",
         allow_abbrev=False,
@@ -231,7 +231,7 @@ def parse(arguments: list[str]) -> Request:
     parsed = _parser().parse_args(options)
     _check(parsed)
     if not command:
-        raise UsageError("no command: vm [OPTION]... -- COMMAND...")
+        raise UsageError(f"no command: {host.VM} [OPTION]... -- COMMAND...")
     writable = _parse_writable(parsed.rw)
     return Request(
         command=command,
@@ -246,7 +246,7 @@ def parse(arguments: list[str]) -> Request:
         writable=writable,
         append=parsed.append,
         environment=environment(parsed.env, parsed.engine == "virtual"),
-        own_modules=not parsed.no_modules,
+        own_modules=not parsed.no_modules and host.tree() is not None,
         quiet=parsed.quiet,
         verbose=parsed.verbose,
         seed=parsed.seed or 0,

@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fairvm.archive import SERIES, Archive, unpack
-from fairvm.cache import staging
+from fairvm.cache import build_dir, staging
 from fairvm.errors import VmError
-from fairvm.host import need, run, say, top
+from fairvm.host import need, run, say
 
 TOOLS = {"gcc": "gcc", "make": "make", "flex": "flex", "bison": "bison", "bc": "bc"}
 # The directories of the source that a build of modules needs.
@@ -72,7 +72,7 @@ class Recipe:
             for path, content in self.files.items():
                 (tree / path).write_text(content)
             configure(tree, self.architecture, self.config)
-            log = top() / "build/kernels" / f"{directory.name}.log"
+            log = build_dir() / "kernels" / f"{directory.name}.log"
             compile_all(tree, self.architecture, self.image, log)
             release = (tree / "include/config/kernel.release").read_text().strip()
             install = ["make", "-C", str(tree), f"ARCH={self.architecture}"]
