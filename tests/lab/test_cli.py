@@ -139,6 +139,14 @@ def test_engine_host_needs_root(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_engine_host_needs_the_network_of_the_machine(tmp_path: Path) -> None:
+    """In a namespace or a container there is one line, and no traceback."""
+    inside = ("unshare", "--map-root-user", "--user", "--net")
+    done = run_fairlab(*RUN, "--engine", "host", "--out", str(tmp_path / "new"), before=inside)
+    assert_refused(done, 3, "needs the machine's own network namespace", "--engine virtual")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_engine_vm_needs_the_tree(tmp_path: Path) -> None:
     shutil.copytree(TOP / "userspace" / "lab" / "fairlab", tmp_path / "fairlab")
     done = subprocess.run(

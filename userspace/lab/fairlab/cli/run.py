@@ -19,6 +19,7 @@ from fairlab.cli.options import (
     parse_scenario,
     parse_where,
 )
+from fairlab.model.errors import CannotRunError
 from fairlab.model.scenario import Scenario
 from fairlab.net import host
 from fairlab.results import plots, report, store
@@ -49,6 +50,18 @@ def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
     five.set_defaults(handler=run_five)
 
 
+def require_own_network() -> None:
+    """Raise CannotRunError in a network namespace, such as a container's: settings that a run
+    changes exist in the machine's own only.
+    """
+    for path in (host.BACKLOG, host.TCP_MEMORY):
+        if not path.exists():
+            raise CannotRunError(
+                f"the engine 'host' needs the machine's own network namespace, here is no {path}:"
+                " use --engine virtual or vm, or run it outside of the container"
+            )
+
+
 @contextlib.contextmanager
 def evaluated(arguments: argparse.Namespace, job: Job[Result]) -> Iterator[tuple[Path, Result]]:
     """Run a job; the directory with its data, to be given a name, and its result."""
@@ -57,6 +70,7 @@ def evaluated(arguments: argparse.Namespace, job: Job[Result]) -> Iterator[tuple
     job.build()
     if where.engine == engine.HOST:
         host.require_root()
+        require_own_network()
         host.require_tools()
     progress = Progress(style_here(arguments.quiet))
     parent: Path = arguments.out.absolute()
