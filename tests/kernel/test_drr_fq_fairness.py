@@ -181,6 +181,7 @@ class Flood:
             self.socket.send(data.ljust(self.length - HEADERS, b"\0"))
 
 
+@pytest.mark.machines
 @pytest.mark.parametrize("scheduler", ["drr", "scfq", "rr"])
 def test_floods_get_equal_shares(scheduler: str) -> None:
     """Sockets with packets of 64, 576 and 1500 bytes and GSO send twice the link's rate.
@@ -221,6 +222,7 @@ def test_floods_get_equal_shares(scheduler: str) -> None:
         assert len(counted) == 4
 
 
+@pytest.mark.machines
 @pytest.mark.stock
 @pytest.mark.newer
 @pytest.mark.parametrize("options", ["limit 30", "limit 30 split-gso", "limit_bytes 70000"])

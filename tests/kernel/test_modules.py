@@ -36,12 +36,14 @@ def unloaded() -> Iterator[None]:
     sh(f"modprobe -r {' '.join(ALL)} && modprobe -a {' '.join(ALL)}")
 
 
+@pytest.mark.machines
 @pytest.mark.parametrize("module", ALL)
 def test_modprobe_loads_from_updates(module: str) -> None:
     found = sh(f"modinfo -F filename {module}").stdout
     assert "/updates/" in found
 
 
+@pytest.mark.machines
 @pytest.mark.parametrize("cc", MODULES.values())
 def test_registered_for_all_users(cc: str) -> None:
     assert cc in read_sysctl("tcp_available_congestion_control").split()

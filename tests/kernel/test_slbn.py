@@ -25,6 +25,7 @@ FORMS = {
 }
 
 
+@pytest.mark.machines
 @pytest.mark.parametrize(
     ("v6", "form"),
     [

@@ -214,6 +214,7 @@ class Lockstep:
             session.source.leave()
 
 
+@pytest.mark.machines
 @FAMILIES
 def test_agrees_with_the_second_implementation(v6: bool) -> None:
     """Without keys over IPv4; with two keys over IPv6."""

@@ -74,6 +74,7 @@ def wait_for_rates(
 
 
 @pytest.mark.stock
+@pytest.mark.machines
 @pytest.mark.parametrize("destination", ["10.0.2.2", "fd00:2::2"])
 def test_join_change_leave_and_rates(net: Chain, tmp_path: Path, destination: str) -> None:
     with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:

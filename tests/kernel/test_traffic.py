@@ -67,6 +67,7 @@ def undos(net: Pair) -> int:
 
 @FORMS
 @pytest.mark.stock
+@pytest.mark.machines
 def test_data_is_intact_with_loss(net: Pair, variant: tuple[str, str]) -> None:
     net.netem("delay 10ms loss 1%")
     net.data("numgen random mod 30 0 drop")

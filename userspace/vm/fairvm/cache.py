@@ -7,7 +7,8 @@ A kernel is a directory D:
     D/kernel               the image to boot; for User-Mode Linux, a program
     D/headers              KERNELDIR for an external module build
     D/lib/modules/RELEASE  its own modules, indexed by depmod
-    D/make                 variables for make when modules are built (User-Mode Linux only)
+    D/make                 variables for make when modules are built (UML, other machines)
+    D/architecture         Debian's name of the machine that it is for, if not amd64
 
 A stock kernel has besides:
 
@@ -29,6 +30,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from fairvm.architecture import AMD64, ARCHITECTURES, Architecture
 from fairvm.host import say, tree
 
 
@@ -53,6 +55,11 @@ class Kernel:
     @property
     def modules(self) -> Path:
         return self.directory / "lib/modules" / self.release
+
+    @property
+    def architecture(self) -> Architecture:
+        path = self.directory / "architecture"
+        return ARCHITECTURES[path.read_text().strip()] if path.exists() else AMD64
 
     @property
     def is_uml(self) -> bool:

@@ -19,6 +19,10 @@ of the host has its own path in the guest, and only files in directories given w
 stderr of the command are copied to ours byte for byte as they are written; its stdin is empty.
 There is no network to the outside.
 
+With --arch, the kernel is Debian's for another machine, and so are the guest's files: packages of
+Debian, and the tree with programs that were compiled for it (foreign.py). With --root, the guest
+has the files and the modules of that directory.
+
 A run fails if the kernel reported an error: a splat (BUG, WARNING, Oops, ...) in its log, or its
 taint flag, is shown and makes the exit status 70 even if the command succeeded.
 
@@ -48,7 +52,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
-from fairvm import checked, exact, host, kernels, modules, uml
+from fairvm import checked, exact, foreign, host, kernels, modules, uml
+from fairvm.architecture import AMD64, ARCHITECTURES
 from fairvm.cache import Kernel, build_dir
 from fairvm.capture import FingerprintFile, hash_capture
 from fairvm.errors import (
@@ -135,16 +140,27 @@ def new_log() -> Path:
 def execute(request: Request) -> int:
     """Build everything that REQUEST needs, run it, return the exit status."""
     host.progress = not request.quiet
-    if request.engine == "vm":
-        kernel = kernels.get(request.kernel)
+    if request.root:
+        kernel = kernels.in_root(Path(request.kernel), request.root, build_dir())
+    elif request.engine == "vm":
+        kernel = kernels.get(request.kernel, architecture=ARCHITECTURES[request.architecture])
     else:
         kernel = uml.get(request.kernel, request.debug)
     root = kernel.directory
     if request.own_modules:
         root = modules.build_modules(kernel, quiet=not request.verbose)
-        plugins, programs = modules.build_programs()
+        # For another machine they are built at the same places of a copy of the tree.
+        foreign_programs = host.top() / "build/tc", host.top() / "build/slbnctl"
+        native = kernel.architecture == AMD64
+        plugins, programs = modules.build_programs() if native else foreign_programs
         request.environment.setdefault("TC_LIB_DIR", str(plugins))
         request.environment["PATH"] = f"{programs}:{request.environment['PATH']}"
+    busybox = None
+    if kernel.architecture != AMD64:
+        request.root = foreign.prepare(kernel, root if request.own_modules else None)
+        busybox = request.root / "usr/bin/busybox"
+    if request.root:
+        root = Path("/")
     accelerator = choose_accelerator(request, kernel) if request.engine == "vm" else "none"
     request.environment |= {
         "FAIRPATH_ENGINE": request.engine,
@@ -156,12 +172,13 @@ def execute(request: Request) -> int:
         request.environment["FAIRPATH_VM_SEED"] = str(request.seed)
         extra = guest_modules(request, kernel)
     log = new_log()
-    initrd = base_initrd(kernel) + run_files(request, kernel, root, extra)
+    initrd = base_initrd(kernel, busybox) + run_files(request, kernel, root, extra)
     machine: Machine
     if request.engine == "vm":
         machine = Qemu(kernel, initrd, log, request.memory, list(request.writable), request.append)
         machine.accelerator, machine.smp = accelerator, request.smp
         machine.steady = request.steady
+        machine.root = request.root or machine.root
         if request.kernel in checked.NAMES:
             machine.append = [*checked.ARGUMENTS, *machine.append]
     else:

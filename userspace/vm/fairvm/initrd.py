@@ -18,7 +18,9 @@ from fairvm.request import Request
 #: Where a guest in virtual time has the source tree, and a working directory outside of it.
 TREE, WORKING = Path("/fairpath"), Path("/cwd")
 # What the guest needs to mount the host's files; all other modules are loaded from there.
-INITRD_MODULES = ("virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay")
+INITRD_MODULES = ("virtio_console", "9pnet_virtio", "9p", "overlay")
+# The driver of the bus of virtio; that of s390x is always built in.
+BUSES: dict[str, tuple[str, ...]] = {"pci": ("virtio_pci",), "ccw": ()}
 
 
 def cpio(files: dict[str, tuple[int, bytes]]) -> bytes:
@@ -49,7 +51,7 @@ def initrd_modules(kernel: Kernel) -> list[Path]:
         if path not in order:
             order.append(path)
 
-    for name in INITRD_MODULES:
+    for name in (*BUSES[kernel.architecture.bus], *INITRD_MODULES):
         if name in files:
             add(files[name])
         elif not re.search(rf"/{name.replace('_', '[-_]')}[.]ko$", builtin, re.MULTILINE):
@@ -69,12 +71,15 @@ def module_content(path: Path) -> bytes:
     return subprocess.run([tool, "-dc"], input=content, stdout=subprocess.PIPE, check=True).stdout
 
 
-def base_initrd(kernel: Kernel) -> bytes:
-    """The part of the initrd that is the same in all runs; cached beside the kernel."""
-    busybox = Path(need("busybox", "busybox-static"))
+def base_initrd(kernel: Kernel, busybox: Path | None = None) -> bytes:
+    """The part of the initrd that is the same in all runs; cached beside the kernel.
+
+    BUSYBOX is by default this machine's.
+    """
+    busybox = busybox or Path(need("busybox", "busybox-static"))
     modules = [] if kernel.is_uml else initrd_modules(kernel)
     init = Path(__file__).resolve().parent / "guest-init"
-    key = hashlib.sha256(init.read_bytes() + repr(INITRD_MODULES).encode())
+    key = hashlib.sha256(init.read_bytes() + repr((BUSES, INITRD_MODULES)).encode())
     key.update(f"{busybox}{busybox.stat().st_mtime_ns}".encode())
     kept = kernel.directory / f"initrd-{key.hexdigest()[:12]}"
     if kept.exists():
@@ -102,15 +107,23 @@ def run_files(
 ) -> bytes:
     """The part of the initrd with this run's configuration and command.
 
-    EXTRA are modules that the guest loads last, each with its parameters.
+    MODULES is the root of the module tree, as the guest sees it; EXTRA are modules that the guest
+    loads last, each with its parameters.
     """
 
     def quoted(*arguments: str | Path) -> str:
         return " ".join(shlex.quote(str(argument)) for argument in arguments)
 
     here = Path.cwd()
-    needed = (here, tree(), kernel.directory)
-    config = [quoted("require", path) for path in needed if path is not None]
+    if request.root is None:
+        needed = (here, tree(), kernel.directory)
+        config = [quoted("require", path) for path in needed if path is not None]
+    else:
+        # The tree is there only if the root was made for it.
+        config = []
+        top = tree()
+        if top is None or not here.is_relative_to(top) or not _in(request.root, here).is_dir():
+            here = Path("/")
     for number, (path, place) in enumerate(request.writable.items()):
         config.append(quoted("share", f"rw{number}", path, place))
     config.append(quoted("modules", modules))
@@ -128,6 +141,11 @@ def run_files(
     return cpio(
         {name: (0o100644, os.fsencode("\n".join(lines) + "\n")) for name, lines in texts.items()}
     )
+
+
+def _in(root: Path, path: Path) -> Path:
+    """The absolute PATH of a guest with ROOT."""
+    return root / path.relative_to("/")
 
 
 def fixed_places(here: Path) -> tuple[Path, dict[Path, Path]]:

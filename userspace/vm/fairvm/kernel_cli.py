@@ -14,6 +14,7 @@ import sys
 from types import FrameType
 
 from fairvm import __version__, checked, host, kernels, uml
+from fairvm.architecture import AMD64, ARCHITECTURES
 from fairvm.archive import SERIES
 from fairvm.cache import Kernel, cache_dir
 from fairvm.errors import UsageError, VmError
@@ -44,11 +45,14 @@ def list_kernels() -> None:
 def chosen(arguments: argparse.Namespace) -> Kernel:
     """The kernel that the command line names."""
     refresh = getattr(arguments, "refresh", False)
+    architecture = ARCHITECTURES[arguments.arch]
     if arguments.engine == "native":
+        if architecture != AMD64:
+            raise UsageError("--arch is for --engine vm")
         return uml.get(arguments.version, arguments.debug, refresh)
     if arguments.debug:
         raise UsageError("--debug is for --engine native; with checks there is also 6.12-debug")
-    return kernels.get(arguments.version, refresh)
+    return kernels.get(arguments.version, refresh, architecture)
 
 
 def stop(number: int, _frame: FrameType | None) -> None:
@@ -73,6 +77,7 @@ def main() -> int:
     for command in (get, modules):
         command.add_argument("--engine", default="vm", choices=("vm", "native"), help="as for vm")
         command.add_argument("--debug", action="store_true", help="as for vm")
+        command.add_argument("--arch", default="amd64", choices=ARCHITECTURES, help="as for vm")
     commands.add_parser("list", help="print the cached kernels and those that can be fetched")
     arguments = parser.parse_args()
     try:

@@ -18,6 +18,7 @@ import shutil
 from pathlib import Path
 
 from fairvm import checked
+from fairvm.architecture import AMD64, Architecture
 from fairvm.archive import SERIES, Archive, unpack
 from fairvm.cache import Kernel, cache_dir, locked, staging
 from fairvm.errors import UsageError, VmError
@@ -44,14 +45,15 @@ def cached() -> list[Kernel]:
     return [Kernel(d) for d in sorted(kernels_dir().iterdir()) if d.is_dir() and _is_complete(d)]
 
 
-def _series_file(series: str) -> Path:
-    return kernels_dir() / f"series-{series}"
+def _series_file(series: str, architecture: Architecture) -> Path:
+    suffix = f"-{architecture.name}" if architecture != AMD64 else ""
+    return kernels_dir() / f"series-{series}{suffix}"
 
 
-def cached_series(series: str) -> Kernel | None:
+def cached_series(series: str, architecture: Architecture = AMD64) -> Kernel | None:
     """The cached kernel of SERIES."""
     try:
-        directory = kernels_dir() / _series_file(series).read_text().strip()
+        directory = kernels_dir() / _series_file(series, architecture).read_text().strip()
     except FileNotFoundError:
         return None
     return Kernel(directory) if _is_complete(directory) else None
@@ -64,17 +66,23 @@ def available() -> str:
     return ", ".join(names) + ", or a path"
 
 
-def get(version: str, refresh: bool = False) -> Kernel:
-    """The kernel VERSION (a name, a release, `host` or a path), fetched or built if necessary."""
+def get(version: str, refresh: bool = False, architecture: Architecture = AMD64) -> Kernel:
+    """The kernel VERSION (a name, a release, `host` or a path), fetched or built if necessary;
+    for other machines, a name only."""
     if platform.machine() != "x86_64":
         raise VmError(f"only x86_64 is supported, this is {platform.machine()}")
+    if architecture != AMD64 and version not in NAMES:
+        raise UsageError(
+            f"no kernel '{version}' for {architecture.name}; there are: {', '.join(NAMES)}"
+        )
     if version in checked.NAMES:
         return checked.get(version, refresh)
     if version in NAMES:
-        kernel = None if refresh else cached_series(version)
+        kernel = None if refresh else cached_series(version, architecture)
         if kernel is None:
             with locked(cache_dir() / "lock"):
-                kernel = (None if refresh else cached_series(version)) or fetch(version)
+                kernel = None if refresh else cached_series(version, architecture)
+                kernel = kernel or fetch(version, architecture)
         return kernel
     if version == "host":
         release = platform.release()
@@ -90,34 +98,43 @@ def get(version: str, refresh: bool = False) -> Kernel:
     raise UsageError(f"no kernel '{version}'; there are: {available()}")
 
 
-def fetch(name: str) -> Kernel:
+def fetch(name: str, architecture: Architecture = AMD64) -> Kernel:
     """Fetch Debian's newest kernel of that name (see NAMES)."""
     series = name.removesuffix("-rt")
     for suites in SERIES[series]:
-        archive = Archive(suites)
+        archive = Archive(suites, architecture.name)
         archive.update()
         image = archive.newest_image(series, name.removeprefix(series))
         if image:
-            return _fetch_image(name, archive, image)
+            return _fetch_image(name, archive, image, architecture)
     places = ", ".join(suite.name for suites in SERIES[series] for suite in suites)
-    raise VmError(f"Debian no longer has a kernel {name} in {places}")
+    raise VmError(f"Debian no longer has a kernel {name} for {architecture.name} in {places}")
 
 
-def _fetch_image(name: str, archive: Archive, image: str) -> Kernel:
+def _fetch_image(name: str, archive: Archive, image: str, architecture: Architecture) -> Kernel:
     release = image.removeprefix("linux-image-")
     directory = kernels_dir() / release
     if not _is_complete(directory):
         packages = archive.kernel_packages([image, f"linux-headers-{release}"])
         say(f"fetching Linux {release} from {archive.label} ({len(packages)} packages)")
         with staging(directory) as new:
-            debs = archive.download(list(packages), new / "debs")
-            unpack(debs, new)
+            download = list(packages)
+            if architecture != AMD64:
+                # The tools of a build are programs of this machine.
+                tools = [package for package in download if package.startswith("linux-kbuild-")]
+                download = [package for package in download if package not in tools]
+                native = Archive(archive.suites)
+                native.update()
+                unpack(native.download(tools, new / "debs"), new)
+                (new / "architecture").write_text(architecture.name + "\n")
+                (new / "make").write_text(" ".join(architecture.make_variables) + "\n")
+            unpack(archive.download(download, new / "debs"), new)
             (new / "debs").rmdir()
-            _finish_unpacked(new, release, f"/usr/src/linux-headers-{release}")
+            _finish_unpacked(new, release, f"/usr/src/linux-headers-{release}", architecture)
             text = "".join(f"{name} {version}\n" for name, version in sorted(packages.items()))
             (new / "packages").write_text(text)
             (new / "suite").write_text(archive.suites[0].name + "\n")
-    _series_file(name).write_text(release + "\n")
+    _series_file(name, architecture).write_text(release + "\n")
     return Kernel(directory)
 
 
@@ -128,12 +145,13 @@ def _find_image(root: Path) -> Path | None:
     return None
 
 
-def _finish_unpacked(root: Path, release: str, headers: str) -> None:
+def _finish_unpacked(root: Path, release: str, headers: str, architecture: Architecture) -> None:
     """Turn unpacked packages into a kernel directory."""
     image = _find_image(root)
     if image is None:
         raise VmError(f"the packages of {release} contain no kernel image")
-    (root / "kernel").write_bytes(bootable(image.read_bytes()))
+    content = image.read_bytes()
+    (root / "kernel").write_bytes(bootable(content) if architecture == AMD64 else content)
     (root / "release").write_text(release + "\n")
     if not (root / "lib").exists():
         (root / "lib").symlink_to("usr/lib")
@@ -158,7 +176,7 @@ def relocate_headers(headers: Path) -> None:
         # else the default one: a newer compiler works; for an older one see toolchain.py.
         text = re.sub(
             r"(\$\(CROSS_COMPILE\))(gcc-[0-9]+)\b",
-            r"\1$(if $(shell command -v \2),\2,gcc)",
+            r"\1$(if $(shell command -v \1\2),\2,gcc)",
             variables.read_text(),
         )
         variables.write_text(text)
@@ -187,6 +205,28 @@ def from_path(path: Path) -> Kernel:
         where = ", ".join(map(str, roots))
         raise UsageError(f"no modules for {image}: looked for lib/modules/{release} in {where}")
     return _adopt(image, content, release, modules)
+
+
+def in_root(image: Path, root: Path, place: Path) -> Kernel:
+    """The kernel IMAGE whose modules are installed in ROOT, made in a directory of PLACE."""
+    try:
+        content = image.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read the kernel {image}: {error.strerror}") from None
+    release = image_release(content)
+    if release is None:
+        raise UsageError(f"{image} is not a Linux kernel image")
+    modules = root / "lib/modules" / release
+    if not (modules / "modules.dep").exists():
+        raise UsageError(f"no modules for {image}: {modules} has no modules.dep")
+    key = hashlib.sha256(f"{image} {root}".encode()).hexdigest()[:12]
+    directory = place / f"root-{release}-{key}"
+    with locked(place / ".lock-root"), staging(directory) as new:
+        (new / "kernel").write_bytes(bootable(content))
+        (new / "release").write_text(release + "\n")
+        (new / "lib/modules").mkdir(parents=True)
+        (new / "lib/modules" / release).symlink_to(modules)
+    return Kernel(directory)
 
 
 def _modules_in(root: Path, release: str) -> Path | None:

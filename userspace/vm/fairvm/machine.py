@@ -26,7 +26,6 @@ from fairvm.request import complain
 from fairvm.streams import Stream, memory_file, memory_text
 
 COMMON_ARGUMENTS = [
-    "console=ttyS0",
     "loglevel=5",  # warnings and worse: the console is slow, and dmesg has the rest
     "oops=panic",  # after an oops, most guests hang
 ]

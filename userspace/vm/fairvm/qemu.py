@@ -8,6 +8,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from fairvm.architecture import AMD64
 from fairvm.cache import Kernel, cache_dir, locked
 from fairvm.errors import VmError
 from fairvm.host import need
@@ -46,6 +47,7 @@ class Qemu(Machine):
     accelerator: str = "tcg"
     smp: int = 1
     steady: bool = False
+    root: Path = Path("/")  # of the guest's files
 
     def command(self, initrd: int, console: int, ports: dict[str, int]) -> list[str]:
         def escape(path: Path) -> str:
@@ -53,30 +55,33 @@ class Qemu(Machine):
 
         kvm = self.accelerator == "kvm"
         threads = "multi" if self.accelerator == "mttcg" else "single"
-        line = [need("qemu-system-x86_64", "qemu-system-x86")]
+        target = self.kernel.architecture
+        line = [need(target.qemu, target.package)]
         line += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
-        line += ["-machine", "q35", "-m", self.memory, "-smp", str(self.smp)]
+        line += [*target.options, "-m", self.memory, "-smp", str(self.smp)]
         line += ["-accel", "kvm" if kvm else f"tcg,thread={threads}"]
-        line += ["-cpu", "host" if kvm else "max"]
+        if target == AMD64:
+            line += ["-cpu", "host" if kvm else "max"]
         line += STEADY if self.steady else []
         line += ["-kernel", str(self.kernel.image), "-initrd", f"/proc/self/fd/{initrd}"]
-        arguments = KERNEL_ARGUMENTS + (STEADY_KERNEL_ARGUMENTS if self.steady else [])
+        arguments = [f"console={target.console}", *KERNEL_ARGUMENTS]
+        arguments += STEADY_KERNEL_ARGUMENTS if self.steady else []
         line += ["-append", " ".join(arguments + self.append)]
         line += ["-chardev", f"file,id=console,path=/proc/self/fd/{console}"]
         line += ["-serial", "chardev:console"]
         # Without ioeventfd a write to a port is synchronous, so that under --steady no guest time
         # passes meanwhile.
         events = "on" if kvm else "off"
-        line += ["-device", f"virtio-serial-pci,ioeventfd={events}"]
+        line += ["-device", f"virtio-serial-{target.bus},ioeventfd={events}"]
         for name, descriptor in ports.items():
             line += ["-chardev", f"file,id={name},path=/proc/self/fd/{descriptor}"]
             line += ["-device", f"virtserialport,chardev={name},name={name}"]
-        shares = [("root", Path("/"), ",readonly=on")]
+        shares = [("root", self.root, ",readonly=on")]
         shares += [(f"rw{number}", path, "") for number, path in enumerate(self.writable)]
         for tag, path, mode in shares:
             options = f"security_model=none,multidevs=remap{mode}"
             line += ["-fsdev", f"local,id={tag},path={escape(path)},{options}"]
-            line += ["-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
+            line += ["-device", f"virtio-9p-{target.bus},fsdev={tag},mount_tag={tag}"]
         return line
 
 
@@ -122,6 +127,9 @@ def choose_accelerator(request: Request, kernel: Kernel) -> str:
         return "tcg"
     if request.accelerator in ("tcg", "mttcg"):
         return request.accelerator
+    if kernel.architecture != AMD64:
+        request.trace(f"emulating (TCG): {kernel.architecture.name}")
+        return "tcg"
     works, reason = kvm_works(request, kernel)
     if request.accelerator == "kvm" and not works:
         raise VmError(f"KVM does not work: {reason}")

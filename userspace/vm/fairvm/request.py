@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from fairvm import __version__, exact, host
+from fairvm.architecture import ARCHITECTURES
 from fairvm.archive import SERIES
 from fairvm.errors import UsageError
 
@@ -56,6 +57,8 @@ class Request:
     own_modules: bool
     quiet: bool
     verbose: bool
+    architecture: str = "amd64"
+    root: Path | None = None  # of the guest's files, if not this machine's
     seed: int = 0  # of a run in virtual time
     jitter: bool = False
     capture: Path | None = None  # the file for captured packets
@@ -97,6 +100,17 @@ def _parser() -> Parser:
         help="6.1 (default), 6.12, 7.2, 6.12-rt, 6.12-debug, 6.12-kcsan, host, PATH",
     )
     add("--engine", default="vm", help=f"one of: {', '.join(ENGINES)} (default vm)")
+    add(
+        "--arch",
+        default="amd64",
+        metavar="NAME",
+        help=f"the machine: one of {', '.join(ARCHITECTURES)} (vm)",
+    )
+    add(
+        "--root",
+        metavar="DIR",
+        help="the guest has the files of DIR, with its modules, instead of this machine's (vm)",
+    )
     add("--debug", action="store_true", help="a kernel with KASAN, lockdep, ... (native, virtual)")
     add("--smp", type=int, default=1, metavar="N", help="CPUs (default 1)")
     add("--mem", default="2G", metavar="SIZE", help="memory, such as 512M or 2G (default)")
@@ -154,6 +168,7 @@ def _check(parsed: argparse.Namespace) -> None:
     for what, value, known in (
         ("engine", parsed.engine, ENGINES),
         ("accelerator", parsed.accel, ACCELERATORS),
+        ("machine", parsed.arch, tuple(ARCHITECTURES)),
     ):
         if value not in known:
             raise UsageError(f"no {what} '{value}'; there are: {', '.join(known)}")
@@ -178,6 +193,14 @@ def _check(parsed: argparse.Namespace) -> None:
     if parsed.engine == "virtual":
         exact.check_appended(parsed.append)
     _check_capture(parsed)
+    if parsed.arch != "amd64" and parsed.accel == "kvm":
+        raise UsageError(f"--arch {parsed.arch} is emulated: not with --accel kvm")
+    if parsed.root is not None and (not parsed.no_modules or parsed.arch != "amd64"):
+        raise UsageError("--root needs --no-modules, and no --arch: its own modules are used")
+    if parsed.root is not None and "/" not in parsed.kernel:
+        raise UsageError("--root needs --kernel PATH, the image of a kernel whose modules it has")
+    if parsed.root is not None and not Path(parsed.root).is_dir():
+        raise UsageError(f"--root {parsed.root}: no such directory")
     if parsed.engine == "vm":
         if parsed.debug:
             raise UsageError("--debug is for --engine native; for qemu: --kernel 6.12-debug")
@@ -186,6 +209,8 @@ def _check(parsed: argparse.Namespace) -> None:
         ("--smp", parsed.smp != 1),
         ("--accel", parsed.accel != "auto"),
         ("--steady", parsed.steady),
+        ("--arch", parsed.arch != "amd64"),
+        ("--root", parsed.root is not None),
     ):
         if used:
             hint = "; --engine virtual is always steady" if option == "--steady" else ""
@@ -249,6 +274,8 @@ def parse(arguments: list[str]) -> Request:
         own_modules=not parsed.no_modules and host.tree() is not None,
         quiet=parsed.quiet,
         verbose=parsed.verbose,
+        architecture=parsed.arch,
+        root=Path(parsed.root).resolve() if parsed.root else None,
         seed=parsed.seed or 0,
         jitter=parsed.jitter,
         capture=Path(parsed.pcap).absolute() if parsed.pcap else None,

@@ -21,6 +21,7 @@ from fairvm.machine import COMMON_ARGUMENTS, Machine, Outcome, die_with_parent
 
 # The files of User-Mode Linux itself (memory, socket) are written to the jail's tmpfs.
 UML_ARGUMENTS = [
+    "console=ttyS0",
     *COMMON_ARGUMENTS,
     "con=null",
     "ssl=null",
