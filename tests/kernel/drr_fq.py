@@ -26,6 +26,7 @@ import errno
 import socket
 import struct
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
@@ -108,7 +109,7 @@ class Options:
 
     @classmethod
     def read(cls, content: bytes) -> Options:
-        found = {kind: int.from_bytes(value, "little") for kind, value in attributes(content)}
+        found = {kind: int.from_bytes(value, sys.byteorder) for kind, value in attributes(content)}
         assert found.keys() >= set(range(LIMIT, CODEL + 1))
         return cls(*(found.get(kind) for kind in range(LIMIT, DOMAIN + 1)))  # type: ignore[arg-type]
 

@@ -14,6 +14,7 @@ import itertools
 import re
 import socket
 import struct
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,7 +86,7 @@ class Config:
     @classmethod
     def read(cls, content: bytes) -> Config:
         raw = dict(attributes(content))
-        found = {kind: int.from_bytes(value, "little") for kind, value in raw.items()}
+        found = {kind: int.from_bytes(value, sys.byteorder) for kind, value in raw.items()}
         return cls(
             rate=found[OPTION["RATE"]],
             epoch=found[OPTION["EPOCH"]],
@@ -162,10 +163,10 @@ class LinkMessage:
         found = dict(attributes(content))
         return cls(
             command=command,
-            index=int.from_bytes(found[A["IFINDEX"]], "little"),
+            index=int.from_bytes(found[A["IFINDEX"]], sys.byteorder),
             name=found[A["IFNAME"]].rstrip(b"\0").decode(),
-            handle=int.from_bytes(found[A["HANDLE"]], "little"),
-            number=int.from_bytes(found[A["NUMBER"]], "little"),
+            handle=int.from_bytes(found[A["HANDLE"]], sys.byteorder),
+            number=int.from_bytes(found[A["NUMBER"]], sys.byteorder),
             state=_read_state(found[A["STATE"]]),
             raw=content,
         )
@@ -188,12 +189,12 @@ class Genetlink(Rtnetlink):
         body = GENL.pack(CTRL_CMD_GETFAMILY, 1, 0) + name
         (answer,) = self.ask(GENL_ID_CTRL, NLM_F_ACK, body)
         found = dict(attributes(answer[GENL.size :]))
-        self.family = int.from_bytes(found[CTRL_ATTR_FAMILY_ID], "little")
+        self.family = int.from_bytes(found[CTRL_ATTR_FAMILY_ID], sys.byteorder)
         listed = attributes(found.get(CTRL_ATTR_MCAST_GROUPS, b""))
         groups = [dict(attributes(group)) for _, group in listed]
         self.groups = {
             group[CTRL_ATTR_MCAST_GRP_NAME].rstrip(b"\0").decode(): int.from_bytes(
-                group[CTRL_ATTR_MCAST_GRP_ID], "little"
+                group[CTRL_ATTR_MCAST_GRP_ID], sys.byteorder
             )
             for group in groups
         }

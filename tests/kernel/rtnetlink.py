@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import socket
 import struct
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -200,7 +201,7 @@ def refuse(content: bytes, flags: int) -> None:
         policy = dict(attributes(found.get(NLMSGERR_ATTR_POLICY, b"")))
         if NL_POLICY_MAX_U in policy:
             least, most = (
-                int.from_bytes(policy[limit], "little")
+                int.from_bytes(policy[limit], sys.byteorder)
                 for limit in (NL_POLICY_MIN_U, NL_POLICY_MAX_U)
             )
             message += f": {least} to {most}"
