@@ -368,6 +368,45 @@ def test_warning_about_secure_boot(tmp_path: Path, state: int, release: str, war
     assert ("Secure Boot is on" in done.stderr) == warned, done.stderr
 
 
+@pytest.mark.parametrize("enforced", ["Y", "N", None])
+def test_warning_about_required_signatures(tmp_path: Path, enforced: str | None) -> None:
+    """Also without Secure Boot."""
+    release = os.uname().release
+    if enforced:
+        (tmp_path / "module/parameters").mkdir(parents=True)
+        (tmp_path / "module/parameters/sig_enforce").write_text(f"{enforced}\n")
+    variables = {"EFIVARS": str(tmp_path), "SYS_MODULE": str(tmp_path), "ARCH": "x86"}
+    done = subprocess.run(
+        [TOP / "scripts/check-kernel", "--install", headers_of(tmp_path, release, "X86"), release],
+        env={**os.environ, **variables},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert ("loads signed modules only" in done.stderr) == (enforced == "Y"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("has", "vmlinux", "refused"), [(False, True, True), (True, True, False), (False, False, False)]
+)
+def test_pahole_is_missing_error(tmp_path: Path, has: bool, vmlinux: bool, refused: bool) -> None:
+    """Only where a build would need it, which is for headers with the kernel's BTF."""
+    headers = headers_of(tmp_path, "6.12.1", "X86")
+    with (headers / "include/config/auto.conf").open("a") as config:
+        config.write("CONFIG_DEBUG_INFO_BTF_MODULES=y\n")
+    if vmlinux:
+        (headers / "vmlinux").touch()
+    done = subprocess.run(
+        [TOP / "scripts/check-kernel", headers, "6.12.1"],
+        env={**os.environ, "PAHOLE": "true" if has else "no-pahole", "ARCH": "x86"},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode == 2) == refused
+    assert ("Install the package pahole" in done.stderr) == refused
+
+
 def test_newer_kernel_and_cross_build_are_allowed(tmp_path: Path) -> None:
     for release, option, arch in (("7.3.1", "X86", "x86"), ("6.12.1", "ARM64", "arm64")):
         done = subprocess.run(
