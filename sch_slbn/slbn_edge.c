@@ -102,9 +102,13 @@ static struct slbn_link *slbn_find_edge(struct net_device *dev)
 static bool slbn_drop_received(struct net *net, const struct sk_buff *skb,
 			       int ifindex)
 {
-	struct net_device *dev = dev_get_by_index_rcu(net, ifindex);
-	struct slbn_link *edge = dev ? slbn_find_edge(dev) : NULL;
+	struct slbn_link *edge;
+	struct net_device *dev;
 
+	if (!slbn_links_have_edges(net))
+		return false;
+	dev = dev_get_by_index_rcu(net, ifindex);
+	edge = dev ? slbn_find_edge(dev) : NULL;
 	if (edge)
 		slbn_count_from_host(edge, skb);
 	return edge;
@@ -149,8 +153,7 @@ bool slbn_drop_forwarded(const struct slbn_link *link,
 	if (skb_is_redirected(skb) && !skb->from_ingress)
 		return false;
 #endif
-	return skb->skb_iif && slbn_links_have_edges(link->net) &&
-	       slbn_drop_received(link->net, skb, skb->skb_iif);
+	return skb->skb_iif && slbn_drop_received(link->net, skb, skb->skb_iif);
 }
 
 static noinline_for_stack unsigned int

@@ -54,6 +54,9 @@ slbn_local_out_slow(struct sk_buff *skb, const struct nf_hook_state *state)
 	unsigned int verdict = NF_ACCEPT;
 	struct slbn_skb_pos place;
 
+	/* Answers of links have no socket. */
+	if (!skb->sk)
+		return NF_ACCEPT;
 	/* As in slbn_local_in(). */
 	local_bh_disable();
 	if (slbn_find(skb, &place) && !slbn_may_send(skb)) {

@@ -328,16 +328,21 @@ static inline bool slbn_return_is_unique(const u8 *data,
 					 u8 slots, u8 hop)
 {
 	u32 length = layout->slot_length - SLBN_SLOT_HEAD;
-	const u8 *first = data + SLBN_HEADER_LENGTH;
+	const u8 *own, *a, *b;
+	u16 link;
 	u32 other, n;
 
+	link = slbn_get_return(data, layout, hop, &own);
 	for (other = 0; other <= slots; other++) {
-		const u8 *a = first + layout->slot_length * hop;
-		const u8 *b = first + layout->slot_length * other;
-
-		for (n = 0; n < length && a[n] == b[n]; n++)
-			;
-		if (n == length && other != hop)
+		/* Most slots differ in the first two octets. */
+		if (slbn_get_return(data, layout, other, &b) != link ||
+		    other == hop)
+			continue;
+		for (a = own, n = 2; n < length && *a == *b; n++) {
+			a++;
+			b++;
+		}
+		if (n == length)
 			return false;
 	}
 	return true;
