@@ -18,10 +18,13 @@
  * not longer than the one received. Each router decrements hop. So a forged
  * answer neither loops nor returns between routers.
  */
+#include <linux/if_vlan.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
+#include <linux/jhash.h>
 #include <linux/netfilter_ipv4.h>
 #include <linux/netfilter_ipv6.h>
+#include <linux/netfilter_netdev.h>
 #include <linux/udp.h>
 #include <net/dsfield.h>
 #include <net/inet_ecn.h>
@@ -141,7 +144,6 @@ static void slbn_push_v4(struct sk_buff *skb,
 		.saddr = addresses[0],
 		.daddr = addresses[1],
 	};
-	ip_send_check(ip);
 	skb_reset_network_header(skb);
 	skb->protocol = htons(ETH_P_IP);
 }
@@ -165,38 +167,109 @@ static void slbn_push_v6(struct sk_buff *skb,
 	skb->protocol = htons(ETH_P_IPV6);
 }
 
+/*
+ * Push the headers of an answer to its data. The header of IPv4 gets its checksum
+ * when it is sent.
+ */
+static void slbn_push(struct sk_buff *skb, const struct slbn_control *control,
+		      const struct slbn_way *way)
+{
+	struct udphdr *udp = skb_push(skb, sizeof(*udp));
+
+	skb_reset_transport_header(skb);
+	udp->source = htons(SLBN_PORT);
+	udp->dest = htons(SLBN_PORT);
+	udp->len = htons(skb->len);
+	udp->check = 0;
+	if (control->place.v6)
+		slbn_push_v6(skb, way);
+	else
+		slbn_push_v4(skb, way);
+}
+
+/* The room that an answer needs before its data. */
+static u32 slbn_headroom(const struct dst_entry *dst)
+{
+	return LL_RESERVED_SPACE(dst->dev) + dst->header_len +
+	       sizeof(struct ipv6hdr) + sizeof(struct udphdr);
+}
+
 /* Build the datagram of an answer; consumes @dst. */
 static struct sk_buff *slbn_build(const struct slbn_control *control,
 				  const struct slbn_reply_route *way,
 				  struct dst_entry *dst)
 {
 	u32 length = control->layout.length;
-	struct udphdr *udp;
+	u32 room = slbn_headroom(dst);
 	struct sk_buff *skb;
 
-	skb = alloc_skb(LL_MAX_HEADER + dst->header_len +
-				sizeof(struct ipv6hdr) + sizeof(*udp) + length,
-			GFP_ATOMIC);
+	skb = alloc_skb(room + length, GFP_ATOMIC);
 	if (!skb) {
 		dst_release(dst);
 		return NULL;
 	}
-	skb_reserve(skb,
-		    LL_MAX_HEADER + dst->header_len + sizeof(struct ipv6hdr));
+	skb_reserve(skb, room);
 	skb_dst_set(skb, dst);
 	skb->mark = way->mark;
-	skb_reset_transport_header(skb);
-	udp = skb_put(skb, sizeof(*udp));
-	udp->source = htons(SLBN_PORT);
-	udp->dest = htons(SLBN_PORT);
-	udp->len = htons(sizeof(*udp) + length);
-	udp->check = 0;
 	skb_put_data(skb, control->data, length);
-	if (control->place.v6)
-		slbn_push_v6(skb, way);
-	else
-		slbn_push_v4(skb, way);
+	slbn_push(skb, control, way);
 	return skb;
+}
+
+/* Make a received packet as one that has just been allocated, but for its data. */
+static void slbn_scrub(struct sk_buff *skb)
+{
+	skb_orphan(skb);
+	skb_scrub_packet(skb, true);
+	__vlan_hwaccel_clear_tag(skb);
+	skb_set_queue_mapping(skb, 0);
+	skb_init_secmark(skb);
+	skb_reset_redirect(skb);
+	nf_skip_egress(skb, false);
+	memset(skb->cb, 0, sizeof(skb->cb));
+	skb->dev = NULL;
+	skb->tstamp = 0;
+	skb->priority = 0;
+	skb->encapsulation = 0;
+	skb->ip_summed = CHECKSUM_NONE;
+	skb->csum_valid = 0;
+}
+
+/*
+ * All answers from one router to another are one flow. Its hash is set here, so
+ * that devices which choose a TX queue by it need not dissect the packet.
+ */
+static void slbn_set_hash(struct sk_buff *skb, const struct slbn_place *place,
+			  const struct slbn_way *way)
+{
+	u32 length = 2 * slbn_address_length(place);
+	static u32 seed __read_mostly;
+
+	net_get_random_once(&seed, sizeof(seed));
+	__skb_set_sw_hash(skb, jhash(way->addresses, length, seed), true);
+}
+
+/*
+ * Make the datagram of an answer from the packet received, whose data it has, so
+ * that nothing is allocated or copied. Consumes @dst. Returns false without
+ * memory; @skb can then only be freed.
+ */
+static bool slbn_turn(struct sk_buff *skb, const struct slbn_control *control,
+		      const struct slbn_way *way, struct dst_entry *dst)
+{
+	u32 start = control->place.udp + sizeof(struct udphdr);
+
+	slbn_scrub(skb);
+	skb_dst_set(skb, dst);
+	skb->mark = way->mark;
+	if (pskb_trim(skb, start + control->layout.length))
+		return false;
+	__skb_pull(skb, start);
+	if (skb_cow_head(skb, slbn_headroom(dst)))
+		return false;
+	slbn_push(skb, control, way);
+	slbn_set_hash(skb, &control->place, way);
+	return true;
 }
 
 static struct dst_entry *slbn_route(const struct slbn_link *link,
@@ -243,6 +316,8 @@ static bool slbn_loop_back(struct sk_buff *answer)
 {
 	struct net_device *dev = skb_dst(answer)->dev;
 
+	if (answer->protocol == htons(ETH_P_IP))
+		ip_send_check(ip_hdr(answer));
 	answer->dev = dev;
 	dev_hard_header(answer, dev, ntohs(answer->protocol), NULL, NULL,
 			answer->len);
@@ -381,25 +456,24 @@ static struct dst_entry *slbn_way_up(const struct slbn_link *link,
 	return slbn_route(link, control, way);
 }
 
-/* Process an answer to this router and send it on; false if it is dropped. */
-static bool slbn_answer(struct slbn_link *link, const struct sk_buff *skb,
-			struct slbn_control *control)
+/* Process an answer to this router and send it on; returns the hook's verdict. */
+static unsigned int slbn_answer(struct slbn_link *link, struct sk_buff *skb,
+				struct slbn_control *control)
 {
 	u64 *error = slbn_check_up(link, skb, control);
 	struct net *net = link->net;
-	struct sk_buff *answer;
 	struct dst_entry *dst;
 	struct slbn_reply_route way;
 	bool processed;
 
 	if (error) {
 		slbn_count_drop(link, skb, error);
-		return false;
+		return NF_DROP;
 	}
 	dst = slbn_way_up(link, skb, control, &way);
 	if (IS_ERR(dst)) {
 		slbn_count_drop(link, skb, &link->counters.bad_return);
-		return false;
+		return NF_DROP;
 	}
 	spin_lock(&link->lock);
 	processed = slbn_process(link, control, ktime_get_ns());
@@ -407,21 +481,20 @@ static bool slbn_answer(struct slbn_link *link, const struct sk_buff *skb,
 	if (!processed) {
 		trace_slbn_control(skb, link->ifindex, link->number, "refused");
 		dst_release(dst);
-		return false;
+		return NF_DROP;
 	}
 	slbn_finish(link, control, way.addresses);
-	answer = slbn_build(control, &way, dst);
-	if (!answer) {
+	if (!slbn_turn(skb, control, &way, dst)) {
 		trace_slbn_control(skb, link->ifindex, link->number,
 				   "no_memory");
-		return false;
+		return NF_DROP;
 	}
 	trace_slbn_control(skb, link->ifindex, link->number, "returned");
 	if (control->place.v6)
-		ip6_local_out(net, NULL, answer);
+		ip6_local_out(net, NULL, skb);
 	else
-		ip_local_out(net, NULL, answer);
-	return true;
+		ip_local_out(net, NULL, skb);
+	return NF_STOLEN;
 }
 
 static unsigned int slbn_local_in_slow(struct sk_buff *skb,
@@ -477,10 +550,7 @@ slbn_local_in_slow(struct sk_buff *skb, const struct nf_hook_state *state)
 		trace_slbn_control(skb, state->in->ifindex, 0, "unknown_link");
 		return NF_DROP;
 	}
-	if (!slbn_answer(link, skb, &control))
-		return NF_DROP;
-	consume_skb(skb);
-	return NF_STOLEN;
+	return slbn_answer(link, skb, &control);
 }
 
 static unsigned int slbn_local_in(void *priv, struct sk_buff *skb,

@@ -376,6 +376,50 @@ def test_replies_of_an_edge_are_new_packets() -> None:
         tap.socket.close()
 
 
+NEW_PACKETS = """table inet t {
+    chain received {
+        type filter hook prerouting priority raw
+        udp dport 49470 meta mark set 7 meta priority set 1:7
+    }
+    chain sent {
+        type filter hook output priority filter
+        meta mark 7 drop
+        meta priority 1:7 drop
+    }
+}"""
+
+
+@FAMILIES
+def test_answers_are_new_packets(v6: bool) -> None:
+    """They have no mark or class of the received ones, which packet sockets see unchanged."""
+    with wire() as made:
+        on = Sessions(made, v6)
+        frame = on.datagram(on.ack()).answer().frame()
+        tap = Tap("a0")
+        (expected,) = made.up(frame)
+        assert frame in tap.frames()
+        sh(f"nft -f - <<'END'\n{NEW_PACKETS}\nEND")
+        assert made.up(frame) == [expected]
+        assert frame in tap.frames()
+        tap.socket.close()
+
+
+@FAMILIES
+def test_answers_from_an_ifb_are_limited(v6: bool) -> None:
+    """The kernel skips the egress hooks of the packets received, not those of their answers."""
+    ifb = """
+        ip link add ifb0 up type ifb
+        tc qdisc add dev a0 clsact
+        tc filter add dev a0 ingress matchall action mirred egress redirect dev ifb0"""
+    with wire(ifb) as made:
+        made.attach("s0", rate=MEGA, control=1)
+        on = Sessions(made, v6)
+        frame = on.datagram(on.ack()).answer().frame()
+        answers = made.up(*[frame] * 100)
+        limited = made.state("s0").rate_limited
+        assert 0 < limited == 100 - len(answers)
+
+
 def accept_queue(opened: socket.socket, queue: int) -> None:
     """Accept packets with this queue mapping only, by a filter of classic BPF."""
     load, equal, give, offset = 0x20, 0x15, 0x06, 0xFFFFF000 + 24
