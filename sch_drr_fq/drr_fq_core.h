@@ -428,13 +428,15 @@ static inline u32 drr_fq_next_drr(const struct drr_fq_params *p,
 		/* Without a deficit, avoid touching the packet's cache line. */
 		if (flow->deficit > 0 && (s32)length(flow) <= flow->deficit)
 			return v->first;
+		/* At most once: a flow can send in the round after it. */
+		if (turns++ == v->active) {
+			drr_fq_skip_rounds(p, v, length);
+			continue;
+		}
 		flow->deficit += p->quantum;
 		if (p->new_first)
 			flow->tag = 0;
 		v->first = flow->next;
-		/* At most once: a flow can send in the round after it. */
-		if (++turns == v->active)
-			drr_fq_skip_rounds(p, v, length);
 	}
 }
 

@@ -62,7 +62,6 @@
 #include <linux/if_vlan.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
-#include <linux/jhash.h>
 #include <linux/module.h>
 #include <linux/prefetch.h>
 #include <linux/random.h>
@@ -175,7 +174,7 @@ struct drr_fq_queues {
  * @codel_stats: its statistics; drops since the parents were last notified
  * @memory_limit: limit of @memory_used [bytes]
  * @memory_used: memory of the queued packets [bytes]
- * @perturbation: random number mixed into the hash
+ * @perturbation: random odd number that the hash is multiplied by
  * @split_gso: segment GSO packets before they are queued
  * @max_packet: length of the largest packet so far [bytes]
  * @drops_longest: packets dropped because a limit was exceeded
@@ -420,7 +419,7 @@ static __always_inline u32 drr_fq_queue_of(const struct drr_fq_sched *q,
 		return class - 1;
 	}
 	*flow = skb_get_hash(skb);
-	return drr_fq_flow_of(p, jhash_1word(*flow, q->perturbation));
+	return drr_fq_flow_of(p, *flow * q->perturbation);
 }
 
 static u32 drr_fq_head_length(const struct drr_fq_flow *flow)
@@ -487,6 +486,9 @@ drr_fq_append(struct Qdisc *sch, struct sk_buff *skb, bool bands)
 	struct drr_fq_skb_cb *cb = drr_fq_skb_cb(skb);
 	struct drr_fq_flow *queue;
 
+	/* First: reading the clock waits for what precedes it. */
+	if (bands || q->codel.on)
+		cb->queued = codel_get_time();
 	if (unlikely(cb->class == DRR_FQ_CLASS_BAND) &&
 	    drr_fq_append_control(q, skb))
 		queue = &q->band.queue;
@@ -494,8 +496,6 @@ drr_fq_append(struct Qdisc *sch, struct sk_buff *skb, bool bands)
 		queue = drr_fq_append_flow(q, skb, bands);
 	cb->memory = skb->truesize;
 	cb->segments = qdisc_pkt_segs(skb);
-	if (bands || q->codel.on)
-		cb->queued = codel_get_time();
 	q->memory_used += cb->memory;
 	q->max_packet = max(q->max_packet, qdisc_pkt_len(skb));
 	qdisc_qstats_backlog_inc(sch, skb);
@@ -1673,7 +1673,7 @@ static int drr_fq_init(struct Qdisc *sch, struct nlattr *opt,
 	int err;
 
 	sch->flags |= TCQ_F_DEQUEUE_DROPS;
-	q->perturbation = get_random_u32();
+	q->perturbation = get_random_u32() | 1;
 	get_random_bytes(&q->host_key, sizeof(q->host_key));
 	drr_fq_band_init(&q->band);
 	drr_fq_bands_init(&q->bands);
