@@ -172,7 +172,7 @@ static void slbn_push_v6(struct sk_buff *skb,
  * when it is sent.
  */
 static void slbn_push(struct sk_buff *skb, const struct slbn_control *control,
-		      const struct slbn_way *way)
+		      const struct slbn_reply_route *way)
 {
 	struct udphdr *udp = skb_push(skb, sizeof(*udp));
 
@@ -240,7 +240,7 @@ static void slbn_scrub(struct sk_buff *skb)
  * that devices which choose a TX queue by it need not dissect the packet.
  */
 static void slbn_set_hash(struct sk_buff *skb, const struct slbn_place *place,
-			  const struct slbn_way *way)
+			  const struct slbn_reply_route *way)
 {
 	u32 length = 2 * slbn_address_length(place);
 	static u32 seed __read_mostly;
@@ -255,7 +255,7 @@ static void slbn_set_hash(struct sk_buff *skb, const struct slbn_place *place,
  * memory; @skb can then only be freed.
  */
 static bool slbn_turn(struct sk_buff *skb, const struct slbn_control *control,
-		      const struct slbn_way *way, struct dst_entry *dst)
+		      const struct slbn_reply_route *way, struct dst_entry *dst)
 {
 	u32 start = control->place.udp + sizeof(struct udphdr);
 
