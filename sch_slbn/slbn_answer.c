@@ -239,7 +239,7 @@ static void slbn_scrub(struct sk_buff *skb)
  * All answers from one router to another are one flow. Its hash is set here, so
  * that devices which choose a TX queue by it need not dissect the packet.
  */
-static void slbn_set_hash(struct sk_buff *skb, const struct slbn_place *place,
+static void slbn_set_hash(struct sk_buff *skb, const struct slbn_skb_pos *place,
 			  const struct slbn_reply_route *way)
 {
 	u32 length = 2 * slbn_address_length(place);
