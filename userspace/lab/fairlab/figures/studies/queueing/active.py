@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Flows with packets in a queue, by the rate of the link and the scheduler (slides 14 to 17)."""
+
+import dataclasses
+import heapq
+import statistics
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from fairlab.figures.studies.queueing.common import SOURCE
+from fairlab.figures.studies.spread import ratios
+from fairlab.figures.study import Case, Data, Numbers, Study, Table
+from fairlab.figures.verdict import Measured
+from fairlab.results import plots
+from fairlab.run.engine import Engine
+from fairlab.run.progress import Progress
+
+DRR, RR, SCFQ, FIFO = SCHEDULERS = ("DRR", "RR", "SCFQ", "FIFO")
+#: Rates of the flows that the link does not limit [bit/s], and sizes of their packets [bytes].
+LEAST_RATE, MOST_RATE = 10_000, 1_000_000
+SIZES = (300, 1500)
+#: A packet of a flow that the link limits, their mean size, and their packets in the queue.
+BIG, MEAN, WINDOW = 1500, 102_400, 10
+BINS = 2000
+
+
+class Scheduler:
+    """Packets of flows, in the order in which a link sends them; counts flows with packets."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.queues: dict[int, deque[int]] = {}
+        self.turns: deque[int] = deque()  # of RR and DRR: flows; of FIFO: flows of packets
+        self.credit: dict[int, int] = {}
+        self.tags: list[tuple[float, int, int]] = []  # of SCFQ
+        self.last: dict[int, float] = {}
+        self.now = 0.0
+        self.serial = 0
+
+    def put(self, flow: int, size: int) -> None:
+        queue = self.queues.get(flow)
+        if queue is None:
+            queue = self.queues[flow] = deque()
+            if self.kind in (RR, DRR):
+                self.turns.append(flow)
+                self.credit[flow] = BIG
+        queue.append(size)
+        if self.kind == FIFO:
+            self.turns.append(flow)
+        elif self.kind == SCFQ:
+            tag = max(self.now, self.last.get(flow, 0.0)) + size
+            self.last[flow] = tag
+            self.serial += 1
+            heapq.heappush(self.tags, (tag, self.serial, flow))
+
+    def get(self) -> tuple[int, int]:
+        """The flow and the size of the next packet."""
+        if self.kind == SCFQ:
+            self.now, _, flow = heapq.heappop(self.tags)
+        elif self.kind == DRR:
+            while self.queues[self.turns[0]][0] > self.credit[self.turns[0]]:
+                self.credit[self.turns[0]] += BIG
+                self.turns.rotate(-1)
+            flow = self.turns[0]
+        else:
+            flow = self.turns.popleft()
+        queue = self.queues[flow]
+        size = queue.popleft()
+        if self.kind == DRR:
+            self.credit[flow] -= size
+        if not queue:
+            del self.queues[flow]
+            self.credit.pop(flow, None)
+            if self.kind == DRR:
+                self.turns.popleft()
+        elif self.kind == RR:
+            self.turns.append(flow)
+        return flow, size
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link of RATE [bit/s] for COUNT packets; loads are parts of it."""
+
+    scheduler: str
+    rate: int
+    seed: int
+    count: int
+    beside: float = 0.5  # of flows that the link does not limit
+    load: float = 0.9  # of all
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    def sources(self) -> tuple[str, ...]:
+        return ()
+
+    def conditions(self, work: Path) -> dict[str, Any]:
+        del work
+        return {"engine": {"name": "model"}}
+
+    def run(self, work: Path, engine: Engine | None, progress: Progress) -> dict[str, Any]:
+        """Histograms over time: flows with packets, those that the link limits, others' packets."""
+        import numpy
+
+        del work, engine
+        progress.step(f"a link of {self.rate / 1e6:g} Mbit/s with {self.scheduler}")
+        random = numpy.random.default_rng(self.seed)
+        rates: list[float] = []
+        while sum(rates) < self.beside * self.rate:
+            rates += (LEAST_RATE * (MOST_RATE / LEAST_RATE) ** random.random(16)).tolist()
+        sizes = random.choice(SIZES, len(rates))
+        scaled = numpy.array(rates) * self.beside * self.rate / sum(rates)
+        each = scaled / (8 * sizes)  # packets in a second
+        times = numpy.cumsum(random.exponential(1 / each.sum(), self.count))
+        flows = random.choice(len(rates), self.count, p=each / each.sum())
+        small = deque(zip(times.tolist(), flows.tolist(), strict=True))
+        arrivals = (self.load - self.beside) * self.rate / (8 * MEAN)
+        begins = numpy.cumsum(random.exponential(1 / arrivals, self.count)).tolist()
+        amounts = random.geometric(BIG / MEAN, self.count)
+        large = deque(zip(begins, amounts.tolist(), strict=True))
+        return self.simulate(small, large, sizes.tolist())
+
+    def simulate(
+        self, small: deque[tuple[float, int]], large: deque[tuple[float, int]], sizes: list[int]
+    ) -> dict[str, Any]:
+        """Send the packets: SMALL are times and flows, LARGE times and packets of whole flows."""
+        queue = Scheduler(self.scheduler)
+        left: dict[int, int] = {}  # packets of limited flows that wait at their sources
+        limited: dict[int, int] = {}  # their packets in the queue
+        beside = 0
+        next_flow = len(sizes)
+        now, end = 0.0, small[-1][0]
+        shares: dict[str, list[float]] = {
+            name: [0.0] * (BINS + 1) for name in ("active", "limited", "packets")
+        }
+        while now < end:
+            while small and small[0][0] <= now:
+                _, flow = small.popleft()
+                queue.put(flow, sizes[flow])
+                beside += 1
+            while large and large[0][0] <= now:
+                _, packets = large.popleft()
+                limited[next_flow] = min(packets, WINDOW)
+                left[next_flow] = packets - limited[next_flow]
+                for _ in range(limited[next_flow]):
+                    queue.put(next_flow, BIG)
+                next_flow += 1
+            if not queue.queues:
+                then = min([one[0][0] for one in (small, large) if one], default=end)
+                size, flow = 0, -1
+            else:
+                flow, size = queue.get()
+                then = now + 8 * size / self.rate
+            # A packet counts while it is sent.
+            active = len(queue.queues) + (flow >= 0 and flow not in queue.queues)
+            for name, value in (("active", active), ("limited", len(limited)), ("packets", beside)):
+                shares[name][min(value, BINS)] += then - now
+            now = then
+            if flow >= len(sizes):
+                if left[flow]:
+                    left[flow] -= 1
+                    queue.put(flow, BIG)
+                else:
+                    limited[flow] -= 1
+                    if not limited[flow]:
+                        del limited[flow], left[flow]
+            elif flow >= 0:
+                beside -= 1
+        return {name: [value / now for value in values] for name, values in shares.items()}
+
+
+def mean(shares: Sequence[float]) -> float:
+    return sum(n * share for n, share in enumerate(shares))
+
+
+def quantile(shares: Sequence[float], part: float) -> int:
+    total = 0.0
+    for n, share in enumerate(shares):
+        total += share
+        if total >= part:
+            return n
+    return len(shares) - 1
+
+
+class Active(Study):
+    """Flows with packets in the queue (slides 14 to 17)."""
+
+    name = "fq-active-flows"
+    title = "Flows with packets in a queue, by the rate of the link and the scheduler"
+    source = f"{SOURCE}, slides 14 to 17"
+    setting = (
+        "Simulations with traces of an Abilene link (OC-48), and analysis: many flows of 10 kbit/s"
+        " to 10 Mbit/s that the link does not limit, and a few that it does; loads below 90 %."
+    )
+    assumptions = (
+        "A model of the queue alone, without TCP or guest: the trace is not published.",
+        "Half of the link is used by flows of 10 kbit/s to 1 Mbit/s (log-uniform; slide 18 has"
+        " 1 Mbit/s at most), each a Poisson process of packets of 300 or 1500 bytes: 116 flows at"
+        " 50 Mbit/s, 11,600 at 5 Gbit/s. Four tenths are flows that always have packets: they"
+        " arrive as a Poisson process, geometric sizes of 100 KiB on average, with ten packets"
+        " of 1500 bytes in the queue.",
+        "The load is 0.9, the largest that the slides speak of. DRR has a quantum of a packet.",
+        "A flow is active while a packet of it waits or is sent.",
+    )
+    rates: ClassVar[dict[int, str]] = {
+        50_000_000: "50 Mbit/s",
+        500_000_000: "500 Mbit/s",
+        5_000_000_000: "5 Gbit/s",
+    }
+    part = 0.999
+
+    def seeds(self, quick: bool) -> range:
+        return range(1, 2 if quick else 11)
+
+    def cases(self, quick: bool, seed: int) -> list[Case]:
+        count = 20_000 if quick else 200_000
+        return [
+            Case(f"{kind.lower()}-{rate // 10**6}", Link(kind, rate, seed, count))
+            for rate in self.rates
+            for kind in SCHEDULERS
+        ]
+
+    def reduce(self, case: Case, outcome: dict[str, Any]) -> Numbers:
+        found: dict[str, Any] = {}
+        for name, shares in outcome.items():
+            most = max(n for n, share in enumerate(shares) if share)
+            found[name] = {
+                "mean": round(mean(shares), 4),
+                "high": quantile(shares, self.part),
+                "most": most,
+                "at_least": [round(sum(shares[i:]), 6) for i in range(21)],
+            }
+        return found
+
+    def value(self, data: Data, kind: str, rate: int, what: str, key: str) -> list[float]:
+        return [float(run[what][key]) for run in data[f"{kind.lower()}-{rate // 10**6}"]]
+
+    def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
+        """Flows, and packets; divided by those at the least rate, and by DRR's."""
+        slow, fast = min(self.rates), max(self.rates)
+        fair = SCHEDULERS[:-1]
+
+        def every(what: str, key: str) -> dict[str, list[float]]:
+            return {
+                f"{kind}, {label}": self.value(data, kind, rate, what, key)
+                for kind in fair
+                for rate, label in self.rates.items()
+            }
+
+        return {
+            "limited": every("limited", "most"),
+            "packets": every("packets", "high"),
+            "most": every("active", "most"),
+            "rate": {
+                kind: ratios(
+                    self.value(data, kind, fast, "active", "mean"),
+                    self.value(data, kind, slow, "active", "mean"),
+                )
+                for kind in fair
+            },
+            "any": {
+                f"{kind}, {label}": ratios(
+                    self.value(data, kind, rate, "active", "mean"),
+                    self.value(data, DRR, rate, "active", "mean"),
+                )
+                for kind in (RR, SCFQ)
+                for rate, label in self.rates.items()
+            },
+            "mix": {
+                f"i = {i}": [
+                    run["limited"]["at_least"][i] / self.RELATIVE**i
+                    for run in data[f"drr-{slow // 10**6}"]
+                ]
+                for i in (2, 5, 10)
+            },
+            "erratum": [self.MIX**5],
+            "trace": [0.16 * 2.48832e9 / 7000 / 1e3],
+        }
+
+    #: The load of limited flows, as a part of what the others leave: here, and in slide 17's
+    #: example, a load of 0.6.
+    RELATIVE = (0.9 - 0.5) / (1 - 0.5)
+    MIX = (0.6 - 0.5) / (1 - 0.5)
+
+    def draw(self, figure: Any, data: Data) -> None:
+        figure.set_size_inches(9, 4)
+        flows, packets = figure.subplots(1, 2)
+        x = list(range(len(self.rates)))
+        for n, kind in enumerate(SCHEDULERS):
+            colour = plots.COLOURS[n]
+            for axis, what in ((flows, "active"), (packets, "packets")):
+                for key, look in (("mean", "o-"), ("high", "s--")):
+                    values = [self.value(data, kind, rate, what, key) for rate in self.rates]
+                    at = [one + 0.06 * (n - 1.5) for one in x]
+                    axis.plot(
+                        at, list(map(statistics.fmean, values)), look, color=colour, ms=4,
+                        label=f"{kind}, {'mean' if key == 'mean' else '99.9 %'}",
+                    )  # fmt: skip
+        flows.axhline(500, color="black", lw=0.8, ls=":")
+        flows.set_title("flows with packets; dotted: slide 16's most", fontsize=9, loc="left")
+        packets.set_title("packets of flows that the link does not limit", fontsize=9, loc="left")
+        for axis in (flows, packets):
+            axis.set_yscale("log")
+            axis.set_xticks(x, list(self.rates.values()))
+        flows.legend(fontsize=7, ncols=2)
+
+    def table(self, data: Data) -> Table:
+        rows = []
+        for rate, label in self.rates.items():
+            for kind in SCHEDULERS:
+                cells = [
+                    f"{statistics.fmean(self.value(data, kind, rate, what, key)):.{digits}f}"
+                    for what in ("active", "limited", "packets")
+                    for key, digits in (("mean", 1), ("high", 0), ("most", 0))
+                ]
+                rows.append((label, kind, *cells))
+        heads = [
+            f"{what}: {key}"
+            for what in ("active flows", "limited flows", "other packets")
+            for key in ("mean", "99.9 %", "most")
+        ]
+        return Table(("link", "scheduler", *heads), tuple(rows))
