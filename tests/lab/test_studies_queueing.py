@@ -3,11 +3,13 @@
 
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fairlab.figures.studies.queueing import active
+from fairlab.figures.studies.queueing import active, common, permanent
 from fairlab.figures.studies.queueing.active import DRR, FIFO, RR, SCFQ, Active, Link, Scheduler
+from fairlab.model.background import Bin
 from fairlab.run.progress import Progress
 from matplotlib.figure import Figure
 
@@ -95,6 +97,21 @@ def test_each_claim_can_fail() -> None:
     assert broken({"drr-50": [rare]}) == {"mix"}
     # Of a FIFO nothing is published.
     assert broken({"fifo-5000": [run(5000, active=1999, packets=1999)]}) == set()
+
+
+def test_the_wait_of_background_packets() -> None:
+    """Means over packets, not over bins; without half of the round trip, and the warm-up."""
+    bins = [Bin(104.0, 9, 9, 9.0, 9.0), Bin(106.0, 4, 3, 0.18, 0.07), Bin(107.0, 1, 1, 0.1, 0.1)]
+    bins += [Bin(108.0, 1, 0, 0.0, 0.0), Bin(119.5, 9, 9, 9.0, 9.0)]
+    report = SimpleNamespace(bins=bins)
+    outcome: Any = SimpleNamespace(
+        backgrounds={common.BESIDE: report}, window=(5.0, 20.0), document={"begin": 100.0}
+    )
+    assert common.background_wait(outcome) == [20.0, 50.0]
+    report.bins = []
+    assert common.background_wait(outcome) == []
+    runs = [{"wait_ms": [20.0, 50.0]}, {"wait_ms": []}, {}]
+    assert permanent.waits(runs) == [20.0]
 
 
 def test_stored_numbers_and_drawing() -> None:

@@ -97,6 +97,22 @@ def background_loss(outcome: Outcome) -> tuple[int, int]:
     return sent, sum(flow.lost or 0 for flow in flows) + sum(one.sent for one in bins) - arrived
 
 
+def background_wait(outcome: Outcome) -> list[float]:
+    """The mean and the longest delay that single packets of the background had in the queue [ms];
+    empty for flows, whose packets are not stamped.
+    """
+    report = outcome.backgrounds[BESIDE]
+    first, last = outcome.window
+    begin = outcome.document["begin"]
+    bins = [one for one in report.bins if first <= one.start - begin < last - 1 and one.received]
+    if not bins:
+        return []
+    # Half of the round-trip time is behind the bottleneck.
+    way = RTT / 2 / 1e6
+    mean = sum(one.delay for one in bins) / sum(one.received for one in bins)
+    return [round(1000 * (delay - way), 3) for delay in (mean, max(one.longest for one in bins))]
+
+
 def curve(times: Any, values: Any, step: float) -> list[float]:
     """VALUES every STEP seconds, rounded for plotting."""
     import numpy
@@ -139,6 +155,7 @@ class Shares(Study):
             "jain": round(jain(rates), 4),
             "utilisation": round(outcome.utilisation, 4),
             "background": [sent, lost],
+            "wait_ms": background_wait(outcome),
             "queue_ms": round(float(8000 * outcome.within("backlog_bytes").mean() / what.rate), 2),
             "cwnd": [curve(seen.time, seen.cwnd, self.step) for seen in windows],
             "used": [round(float(value), 3) for value in used],

@@ -103,6 +103,8 @@ class TwoFlows(Shares):
                 f"effective-{buffer}": fair,
                 f"fairer-{buffer}": gaps(fifo, fair),
             }
+        name = f"1highspeed-1reno-{LARGE}"
+        found["delay"] = ratios(waits(data[f"{name}-fq"]), waits(data[f"{name}-fifo"]))
         if quick:
             return found
         for buffer in (SMALL, LARGE):
@@ -157,6 +159,11 @@ def shares(runs: Sequence[Numbers]) -> list[float]:
 def lost(runs: Sequence[Numbers]) -> list[float]:
     """The background's loss [%]."""
     return percent([lost_share([run]) for run in runs])
+
+
+def waits(runs: Sequence[Numbers]) -> list[float]:
+    """The mean wait of the background's packets [ms]; runs that were stored before lack it."""
+    return [run["wait_ms"][0] for run in runs if run.get("wait_ms")]
 
 
 def jain(runs: Sequence[Numbers]) -> list[float]:
