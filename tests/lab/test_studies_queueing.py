@@ -2,7 +2,6 @@
 """The model of a queue behind fq-active-flows, and its claims on made-up data."""
 
 from collections import Counter
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,12 +9,9 @@ import pytest
 from fairlab.figures.studies.queueing import active, common, permanent
 from fairlab.figures.studies.queueing.active import DRR, FIFO, RR, SCFQ, Active, Link, Scheduler
 from fairlab.model.background import Bin
-from fairlab.run.progress import Progress
 from matplotlib.figure import Figure
 
 from tests.lab.labtools import held
-
-QUIET = Progress("none")
 
 
 def sent(kind: str, packets: list[tuple[int, int]], count: int) -> list[tuple[int, int]]:
@@ -54,12 +50,12 @@ def test_flows_without_packets_are_forgotten() -> None:
 
 def test_the_model_has_the_limited_flows_of_the_theory() -> None:
     """r / (1 - r) on average, for a load of 0.4 of the half that the others leave: four."""
-    found = [Link(DRR, 50_000_000, seed, 60_000).run(Path(), None, QUIET) for seed in range(1, 13)]
+    found = [Link(DRR, 50_000_000, seed, 60_000).outcome() for seed in range(1, 13)]
     means = [active.mean(one["limited"]) for one in found]
     assert sum(means) / len(means) == pytest.approx(4, rel=0.3)
     for one in found:
         assert all(sum(shares) == pytest.approx(1) for shares in one.values())
-    again = Link(DRR, 50_000_000, 1, 60_000).run(Path(), None, QUIET)
+    again = Link(DRR, 50_000_000, 1, 60_000).outcome()
     assert again == found[0]
 
 
@@ -110,7 +106,7 @@ def test_the_wait_of_background_packets() -> None:
     assert common.background_wait(outcome) == [20.0, 50.0]
     report.bins = []
     assert common.background_wait(outcome) == []
-    runs = [{"wait_ms": [20.0, 50.0]}, {"wait_ms": []}, {}]
+    runs: list[dict[str, Any]] = [{"wait_ms": [20.0, 50.0]}, {"wait_ms": []}, {}]
     assert permanent.waits(runs) == [20.0]
 
 
@@ -119,7 +115,7 @@ def test_stored_numbers_and_drawing() -> None:
     data = {}
     for case in study.cases(quick=True, seed=1):
         assert isinstance(case.what, Link)
-        data[case.name] = [study.reduce(case, case.what.run(Path(), None, QUIET))]
+        data[case.name] = [study.reduce(case, case.what.outcome())]
     for numbers in data.values():
         for found in numbers[0].values():
             assert found["mean"] <= found["high"] + 1 <= found["most"] + 1

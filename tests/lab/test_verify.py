@@ -211,6 +211,7 @@ def test_bad_shares(tmp_path: Path, words: str, message: str) -> None:
     "change",
     [
         *({"arguments": words} for words in ([], ["run", "x"], ["experiment", 1])),
+        {"simulator": "ns-2"},
         *({"sha256": 1}, {"inputs": {"compiler": None}}, {"format": "1"}),
     ],
 )
@@ -242,7 +243,21 @@ def test_a_run_of_the_simulator_is_verified(tmp_path: Path) -> None:
     stored["exact"]["sha256"] = "00" * 32
     path.write_text(json.dumps(stored))
     done = run_fairlab("verify", str(path))
-    assert done.returncode == 1 and "differs\n  slbnsim's answer has SHA-256 " in done.stdout
+    assert done.returncode == 1 and "differs\n  the answer has SHA-256 " in done.stdout
+
+
+def test_a_run_of_a_model_is_verified(tmp_path: Path) -> None:
+    words = ("figure", "fq-active-flows", "--quick", "--run", "rr-500@3", "--out", str(tmp_path))
+    assert run_fairlab(*words, "--quiet").returncode == 0
+    path = tmp_path / "data/fq-active-flows/rr-500@3.json"
+    done = run_fairlab("verify", str(path))
+    assert (done.returncode, done.stdout) == (0, f"{path}: exact, the same answer\n")
+    stored = json.loads(path.read_text())
+    other = '{"scheduler": "LIFO", "rate": 1, "seed": 1, "count": 1}'
+    for arguments in (["{}"], ["x"], [], [other]):
+        stored["exact"]["arguments"] = arguments
+        path.write_text(json.dumps(stored))
+        assert_refused(run_fairlab("verify", str(path)), 3, "the record is damaged")
 
 
 def test_only_what_a_run_uses_has_to_be_the_same(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """`fairlab verify`: repeat stored runs in virtual time, and compare them packet by packet.
 
-Runs of slbnsim, which have no packets, are compared by their whole answer.
+Runs of slbnsim and of models, which have no packets, are compared by their whole answer.
 """
 
 import argparse
@@ -95,6 +95,33 @@ def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
     parser.set_defaults(handler=verify)
 
 
+def check_arguments(words: Sequence[str]) -> None:
+    """Raise ValueError unless WORDS are slbnsim's of an experiment."""
+    if words[:1] != ["experiment"]:
+        raise ValueError("arguments")
+
+
+#: What decides an answer, how it is made again from arguments, and a check of these.
+Simulator = tuple[
+    Callable[[], dict[str, str]], Callable[[Sequence[str]], str], Callable[[Sequence[str]], None]
+]
+
+
+def simulators() -> dict[str, Simulator]:
+    """Simulators by their name in a record."""
+    # Others need not load the figures.
+    from fairlab.figures.studies.queueing import active
+
+    return {
+        simulated.ENGINE: (
+            simulated.inputs,
+            lambda words: simulated.digest(simulated.simulate(words)),
+            check_arguments,
+        ),
+        active.MODEL: (active.inputs, active.repeat, active.check_arguments),
+    }
+
+
 def stored_runs(top: Path) -> tuple[list[Path], list[Path]]:
     """All runs below TOP that have a record, and those of figures that have none."""
     found = {path.parent for path in top.rglob(exact.RECORD)}
@@ -130,7 +157,7 @@ def read_record(run: Path) -> dict[str, Any] | None:
         check(record)
     except OSError as error:
         raise UsageError(f"{run}: {error.strerror}") from None
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+    except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
         raise CannotRunError(f"{path}: the record is damaged: {error!r}") from None
     return dict(record)
 
@@ -144,9 +171,10 @@ def check(record: dict[str, Any]) -> None:
     if not isinstance(record["sha256"], str):
         raise TypeError("sha256")
     if "simulator" in record:
-        asked = record["arguments"]
-        if asked[:1] != ["experiment"] or not all(isinstance(word, str) for word in asked):
-            raise TypeError("arguments")
+        asked, name = record["arguments"], record["simulator"]
+        if name not in simulators() or not all(isinstance(word, str) for word in asked):
+            raise TypeError("simulator or arguments")
+        simulators()[name][2](asked)
         return
     guest = record["guest"]
     words = {"kernel": str, "seed": int, "jitter": bool, "memory": int, "seconds": (int, float)}
@@ -265,13 +293,14 @@ def judge(run: Path, progress: Progress, timeout: int) -> Verdict:
 
 
 def judge_simulated(run: Path, record: dict[str, Any]) -> Verdict:
-    """Repeat a run of slbnsim, and compare its answer."""
-    if reasons := differences(record["inputs"], simulated.inputs()):
+    """Repeat a run of a simulator, and compare its answer."""
+    inputs, repeated, _ = simulators()[record["simulator"]]
+    if reasons := differences(record["inputs"], inputs()):
         return Verdict(str(run), NOT_COMPARABLE, reasons=reasons)
-    found = simulated.digest(simulated.simulate(record["arguments"]))
+    found = repeated(record["arguments"])
     if found == record["sha256"]:
         return Verdict(str(run), EXACT)
-    reason = f"slbnsim's answer has SHA-256 {found[:12]}, {record['sha256'][:12]} recorded"
+    reason = f"the answer has SHA-256 {found[:12]}, {record['sha256'][:12]} recorded"
     return Verdict(str(run), DIFFERS, reasons=[reason])
 
 
@@ -313,7 +342,8 @@ def build(runs: list[Path]) -> None:
     """What RUNS need of the tree."""
     records = [record for run in runs if (record := read_record(run))]
     ran = ["simulator" in record for record in records]
-    targets = ["slbnsim"] if any(ran) else []
+    simulators = {record.get("simulator") for record in records}
+    targets = ["slbnsim"] if simulated.ENGINE in simulators else []
     guests = not all(ran) or not ran
     engine.make([*(TARGETS if guests else []), *targets], ["drr_fq", "slbn"] if guests else [])
 

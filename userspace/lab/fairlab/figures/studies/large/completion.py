@@ -98,7 +98,7 @@ class Experiment1b(Study):
             return float(run["restricted"])
         # Runs that were stored before lack it, but for sessions complete after the horizon.
         missing = (1 - run["complete"]) * (self.ends[False] - self.joins) / 1000
-        return run["complete"] * (run["mean"] or 0) + missing
+        return float(run["complete"] * (run["mean"] or 0) + missing)
 
     def counted(self, data: Data, at: int, n: int) -> int:
         """The sessions of the size class AT under seed N, by the algorithm that completed most.

@@ -2,7 +2,10 @@
 """Flows with packets in a queue, by the rate of the link and the scheduler (slides 14 to 17)."""
 
 import dataclasses
+import hashlib
 import heapq
+import json
+import platform
 import statistics
 from collections import deque
 from collections.abc import Sequence
@@ -14,7 +17,9 @@ from fairlab.figures.studies.queueing.common import SOURCE
 from fairlab.figures.studies.spread import ratios
 from fairlab.figures.study import Case, Data, Numbers, Study, Table
 from fairlab.figures.verdict import Measured
+from fairlab.net import host
 from fairlab.results import plots
+from fairlab.run import exact
 from fairlab.run.engine import Engine
 from fairlab.run.progress import Progress
 
@@ -25,6 +30,8 @@ SIZES = (300, 1500)
 #: A packet of a flow that the link limits, their mean size, and their packets in the queue.
 BIG, MEAN, WINDOW = 1500, 102_400, 10
 BINS = 2000
+#: In the record of a run, what `fairlab verify` repeats it with.
+MODEL = "queue"
 
 
 class Scheduler:
@@ -103,11 +110,24 @@ class Link:
         return {"engine": {"name": "model"}}
 
     def run(self, work: Path, engine: Engine | None, progress: Progress) -> dict[str, Any]:
+        del engine
+        progress.step(f"a link of {self.rate / 1e6:g} Mbit/s with {self.scheduler}")
+        outcome = self.outcome()
+        record = {
+            "format": exact.FORMAT,
+            "simulator": MODEL,
+            "arguments": [json.dumps(self.to_json())],
+            "sha256": digest(outcome),
+            "inputs": inputs(),
+            "project": host.project_version(host.tree()),
+        }
+        (work / exact.RECORD).write_text(json.dumps(record))
+        return outcome
+
+    def outcome(self) -> dict[str, Any]:
         """Histograms over time: flows with packets, those that the link limits, others' packets."""
         import numpy
 
-        del work, engine
-        progress.step(f"a link of {self.rate / 1e6:g} Mbit/s with {self.scheduler}")
         random = numpy.random.default_rng(self.seed)
         rates: list[float] = []
         while sum(rates) < self.beside * self.rate:
@@ -171,6 +191,29 @@ class Link:
             elif flow >= 0:
                 beside -= 1
         return {name: [value / now for value in values] for name, values in shares.items()}
+
+
+def digest(outcome: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(outcome, sort_keys=True).encode()).hexdigest()
+
+
+def inputs() -> dict[str, str]:
+    """What decides an outcome besides the arguments."""
+    import numpy
+
+    versions = {"python": platform.python_version(), "numpy": numpy.__version__}
+    return versions | {"source active.py": exact.sha256(Path(__file__))}
+
+
+def repeat(words: Sequence[str]) -> str:
+    """The digest of the run with the arguments WORDS, as they are in its record."""
+    return digest(Link(**json.loads(words[0])).outcome())
+
+
+def check_arguments(words: Sequence[str]) -> None:
+    """Raise KeyError, TypeError or ValueError unless WORDS are those of a run."""
+    if Link(**json.loads(words[0])).scheduler not in SCHEDULERS:
+        raise ValueError("scheduler")
 
 
 def mean(shares: Sequence[float]) -> float:
