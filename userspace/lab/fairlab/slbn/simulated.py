@@ -61,8 +61,11 @@ class Simulated:
         return dataclasses.asdict(self)
 
     def sources(self) -> tuple[str, ...]:
+        # Not its Python programs, on which no run depends.
+        top = host.tree()
+        own = sorted((top / "userspace/slbnsim").glob("*.[ch]")) if top else []
         return (
-            "userspace/slbnsim",
+            *(f"userspace/slbnsim/{path.name}" for path in own),
             "userspace/common",
             "include",
             "userspace/lab/fairlab/slbn/simulated.py",
