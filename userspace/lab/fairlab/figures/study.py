@@ -76,7 +76,7 @@ class Study(ABC):
     def cases(self, quick: bool, seed: int) -> list[Case]:
         """The cases for SEED; QUICK: a short subset that shows that the study works."""
 
-    def seeds(self, quick: bool) -> range:
+    def seeds(self, quick: bool) -> Sequence[int]:
         """The seeds of the runs, unless a user chooses others."""
         return range(1, 2 if quick else 3)
 
