@@ -5,8 +5,8 @@ Such a guest cannot run this machine's programs. Its root has Debian's packages 
 architecture, which are only unpacked, and a copy of the tree at the tree's own path, in which the
 programs were compiled by a cross compiler for it.
 
-Requires a cross compiler, and for s390x nothing else: there slbnd is built without BPF, since
-bpftool before 7.5 reads only objects of its own byte order.
+Requires a cross compiler.  For s390x slbnd is built without BPF: bpftool before 7.5 reads only
+objects of its own byte order.
 """
 
 from __future__ import annotations
