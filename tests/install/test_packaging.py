@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -25,6 +28,35 @@ get_stab_string() { :; }
 do_modules() { modprobe sch_drr_fq; }
 verify_qdisc() { :; }
 get_ifb_for_if() { ip link add ifb4x type ifb; echo ifb4x; }
+"""
+
+
+#: What OpenWrt's rules.mk, kernel.mk and package.mk provide, as far as the Makefile uses it.
+RULES = """
+INCLUDE_DIR := $(TOPDIR)
+INSTALL_DIR := install -d -m 755
+INSTALL_DATA := install -m 644
+TARGET_CC := gcc
+TARGET_AR := ar
+TARGET_CFLAGS := -Os
+KERNEL_MAKE = $(MAKE) -C $(KERNEL_HEADERS)
+AutoProbe = $(1)
+"""
+PACKAGE = """
+define KernelPackage
+packages += kmod-$(1)
+all: kmod-$(1)
+kmod-$(1): compile
+	install -D -t $(OUT)/kmod-$(1) $(subst FILES:=,,$(filter FILES:=%,$(KernelPackage/$(1))))
+endef
+define BuildPackage
+all: $(1)
+$(1): compile
+	$$(call Package/$(1)/install,$(OUT)/$(1))
+endef
+all:
+compile:
+	$(Build/Compile)
 """
 
 
@@ -55,6 +87,64 @@ def test_spec_builds(sources: Path, tmp_path: Path) -> None:
     expected = {"slbnd", "libslbn", "libslbn-devel", "slbnsim", "fairpath-tc"}
     expected |= {f"fairpath-{name}-dkms" for name in ("drr-fq", "gaimd", "slbn")}
     assert {name for name in built if not name.endswith(("debuginfo", "debugsource"))} == expected
+
+
+def test_pkgbuild_builds(sources: Path, tmp_path: Path) -> None:
+    """With Debian's makepkg, which cannot know Arch's packages; it refuses to be root."""
+    for name in ("PKGBUILD", f"fairpath-{VERSION}.tar.xz"):
+        shutil.copy(sources / name, tmp_path)
+    user = ["runuser", "-u", "nobody", "--"] if os.getuid() == 0 else []
+    if user:
+        # Directories above are root's.
+        place = Path(tempfile.mkdtemp())
+        shutil.copytree(tmp_path, place, dirs_exist_ok=True)
+        run("chown", "-R", "nobody", place)
+    else:
+        place = tmp_path
+    try:
+        settings = ["env", f"HOME={place}", "PKGEXT=.pkg.tar"]
+        run(*user, *settings, "makepkg", "--nodeps", "--noconfirm", cwd=place)
+        files = {
+            path.name.partition("-0.")[0]: run("tar", "-tf", path).split()
+            for path in place.glob("*.pkg.tar")
+        }
+    finally:
+        if user:
+            shutil.rmtree(place)
+    tree = f"usr/src/fairpath-{{}}-{VERSION}/dkms.conf".format
+    expected = {
+        "slbnd": "usr/bin/slbnd",
+        "libslbn": "usr/lib/libslbn.so.0",
+        "slbnsim": "usr/bin/slbnsim",
+        "fairpath-tc": "usr/lib/tc/q_drr_fq.so",
+        "fairpath-drr-fq-dkms": tree("sch_drr_fq"),
+        "fairpath-gaimd-dkms": tree("tcp_gaimd"),
+        "fairpath-slbn-dkms": tree("sch_slbn"),
+    }
+    assert {name: file in files.get(name, ()) for name, file in expected.items()} == dict.fromkeys(
+        expected, True
+    )
+    assert not [name for names in files.values() for name in names if name.startswith("etc/kernel")]
+    assert set(files) <= {*expected, "fairpath-debug"}
+
+
+def test_openwrt_rules_build(sources: Path, tmp_path: Path) -> None:
+    """With stand-ins for OpenWrt's own rules: what is compiled, and what is in the packages."""
+    kernel = Path(run("scripts/kernel", "get", "6.1").splitlines()[-1])
+    for name, text in (("rules.mk", RULES), ("kernel.mk", ""), ("package.mk", PACKAGE)):
+        (tmp_path / name).write_text(text)
+    run("tar", "-C", tmp_path, "-xJf", sources / f"fairpath-{VERSION}.tar.xz")
+    out = tmp_path / "out"
+    variables = [f"TOPDIR={tmp_path}", f"KERNEL_BUILD_DIR={tmp_path}", f"OUT={out}"]
+    variables.append(f"KERNEL_HEADERS={(kernel / 'headers').resolve()}")
+    run("make", "-f", sources / "openwrt/fairpath/Makefile", *variables, "all")
+    assert {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()} == {
+        "kmod-sched-drr-fq/sch_drr_fq.ko",
+        "kmod-tcp-gaimd/tcp_gaimd.ko",
+        "tc-mod-drr-fq/usr/lib/tc/q_drr_fq.so",
+        "sqm-scripts-drr-fq/usr/lib/sqm/drr_fq.qos",
+        "sqm-scripts-drr-fq/usr/lib/sqm/drr_fq.qos.help",
+    }
 
 
 def test_sqm_script_shapes_both_directions(tmp_path: Path) -> None:
