@@ -326,7 +326,7 @@ upstream:
 .PHONY: deb
 deb:
 	$(call checked,tools tc slbnsim packages)
-	@set -e; tree=$$(scripts/debian-source build/deb | tail -n 1); cd "$$tree"; \
+	@set -e; said=$$(scripts/debian-source build/deb); cd "$$(echo "$$said" | tail -n 1)"; \
 		env -u MAKEFLAGS -u MAKELEVEL -u MAKEOVERRIDES dpkg-buildpackage --no-sign --build=full; \
 		lintian --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs ../*.changes
 
