@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fairlab.mininet import links, nodes
+from fairlab.mininet import links, nodes, open_vswitch
 from fairlab.model.errors import UsageError
 
 TOP = Path(__file__).resolve().parents[2]
@@ -105,3 +105,27 @@ def test_bad_requests(words: list[str], reason: str) -> None:
     done = subprocess.run([FAIRLAB, "mininet", *words], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert reason in done.stderr
+
+
+def test_open_vswitch_is_started_in_guests_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a new database; without the kernel's module its daemon forwards."""
+    calls = tmp_path / "calls"
+    for name in (*open_vswitch.PROGRAMS, "modprobe"):
+        program = tmp_path / name
+        failing = "exit 1" if name == "modprobe" else ""
+        program.write_text(f'#!/bin/sh\necho "$(basename "$0") $*" >>{calls}\n{failing}\n')
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(open_vswitch, "SCHEMA", calls)
+    monkeypatch.setattr(open_vswitch, "RUN", tmp_path / "run")
+    calls.touch()
+    monkeypatch.delenv(open_vswitch.GUEST, raising=False)
+    assert open_vswitch.start() == "" and calls.read_text() == ""
+    monkeypatch.setenv(open_vswitch.GUEST, "virtual")
+    assert open_vswitch.start() == open_vswitch.USER
+    started = [line.split()[0] for line in calls.read_text().splitlines()]
+    assert started[-4:] == ["ovsdb-tool", "ovsdb-server", "ovs-vsctl", "ovs-vswitchd"]
+    (tmp_path / "ovs-vswitchd").unlink()
+    assert open_vswitch.start() == ""

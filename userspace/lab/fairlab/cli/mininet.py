@@ -2,16 +2,16 @@
 """`fairlab mininet SCRIPT`: run a Mininet script in a guest, in virtual time by default."""
 
 import argparse
-import contextlib
-import importlib.util
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import fairlab
 from fairlab.cli.options import add_jitter, parse_where
 from fairlab.model.errors import CannotRunError, ReportedError, UsageError
 from fairlab.net import host
@@ -19,6 +19,8 @@ from fairlab.run import engine
 
 STATE = "FAIRLAB_MININET_STATE"
 TIMEOUT = 600
+#: Mininet is a package of the distribution, for its Python.
+PYTHON = "/usr/bin/python3"
 
 #: Exit status of a guest that was ended after its time.
 TIMED_OUT = 124
@@ -29,8 +31,9 @@ def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
     parser.usage = "fairlab mininet [OPTION ...] SCRIPT [ARGUMENT ...]"
     parser.epilog = (
         "SCRIPT is a Python file that uses Mininet, or 'mn'; ARGUMENTs are its own.  Its files in"
-        " the\ncurrent directory are kept, all others end with the guest.  Switches are Linux"
-        " bridges: there is\nno Open vSwitch and no OpenFlow.\n\nexit status:\n"
+        " the\ncurrent directory are kept, all others end with the guest.  Without the package"
+        " openvswitch-switch,\nswitches are Linux bridges and there is no OpenFlow.\n\n"
+        "exit status:\n"
         "  that of the script; 2: usage error; 3: the script cannot run here, or did not end\n"
         "  in time"
     )
@@ -76,11 +79,21 @@ def find_script(name: str) -> str:
 
 
 def require_mininet() -> None:
-    """Raise CannotRunError if this Python lacks Mininet."""
-    with contextlib.suppress(ModuleNotFoundError):
-        if importlib.util.find_spec("mininet.net"):
-            return
-    raise CannotRunError("missing: Mininet's Python modules; install the package mininet")
+    """Raise CannotRunError if Debian's Python, which runs the script, lacks Mininet."""
+    found = subprocess.run(
+        [PYTHON, "-P", "-c", "import importlib.util as u; exit(not u.find_spec('mininet'))"],
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    if found.returncode:
+        raise CannotRunError("missing: Mininet's Python modules; install the package mininet")
+
+
+def python_path() -> str:
+    """Where that Python finds this package; a virtual environment has others than it may use."""
+    own = str(Path(fairlab.__file__).resolve().parents[1])
+    path = [own] if sys.prefix != sys.base_prefix else sys.path
+    return os.pathsep.join(filter(None, path))
 
 
 def add_short_names(script: str, arguments: list[str]) -> list[str]:
@@ -96,7 +109,7 @@ def run(arguments: argparse.Namespace) -> None:
     words = [script, *add_short_names(script, arguments.arguments)]
     if arguments.timeout < 1:
         raise UsageError(f"timeout {arguments.timeout}: must be at least one second")
-    command = ["/usr/bin/python3", "-m", "fairlab.mininet.script", *words]
+    command = [PYTHON, "-m", "fairlab.mininet.script", *words]
     where = parse_where(arguments)
     require_mininet()
     if isinstance(where, engine.Vm):
@@ -107,7 +120,7 @@ def run(arguments: argparse.Namespace) -> None:
         in_guest(replace(where, seed=arguments.seed), command, arguments.mem, arguments.timeout)
         return
     host.require_root()
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    os.environ["PYTHONPATH"] = python_path()
     os.execv(command[0], command)
 
 
@@ -117,12 +130,11 @@ def in_guest(guest: engine.Vm, command: list[str], memory: str, seconds: int) ->
     if here == Path("/"):
         raise UsageError("the guest could write to all of /: change to the script's directory")
     engine.make(["tools"], ["slbn", "drr_fq"])
-    path = os.pathsep.join(entry for entry in sys.path if entry)
     with tempfile.TemporaryDirectory(prefix="fairlab-") as scratch:
         state = Path(scratch, "time")
         place = guest.place(Path(scratch))
         options = ["--mem", memory, "--rw", str(here), "--rw", f"{scratch}:{place}", "--quiet"]
-        options += ["--timeout", str(seconds), "--env", f"PYTHONPATH={path}"]
+        options += ["--timeout", str(seconds), "--env", f"PYTHONPATH={python_path()}"]
         options += ["--env", f"{STATE}={place / state.name}"]
         status = guest.command([*options, "--", *command])
         if status == TIMED_OUT:

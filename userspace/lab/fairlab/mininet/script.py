@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Runs a Mininet script in a kernel without Open vSwitch: `fairlab mininet`, in the guest.
+"""Runs a Mininet script: `fairlab mininet`, in the guest.
 
 The script is not changed; Mininet is, before the script imports it:
 
-- OVSSwitch and its kin become Linux bridges, which learn addresses, as the switches of Mininet's
-  default controller do.  A script that gives its own OpenFlow controller is refused.
+- Where Open vSwitch is installed, it is started (open_vswitch.py), and OVSSwitch and controllers
+  are Mininet's own.  Otherwise OVSSwitch and its kin become Linux bridges, which learn addresses
+  as the switches of Mininet's default controller do, and a script that gives its own OpenFlow
+  controller is refused.
 - CPULimitedHost becomes Host: nothing limits CPU time here, and in virtual time it costs nothing.
 - Mininet.iperf() does not wait for a line that iperf from 2.1 on does not print.
 - All interfaces have their offloads off, and TCLink takes rates above 1 Gbit/s.
@@ -13,6 +15,7 @@ The script is not changed; Mininet is, before the script imports it:
 
 import os
 import runpy
+import shutil
 import sys
 import threading
 import time
@@ -23,6 +26,7 @@ import mininet.link
 import mininet.log
 import mininet.node
 
+from fairlab.mininet import open_vswitch
 from fairlab.mininet.links import OFFLOADS
 from fairlab.model.errors import CannotRunError, LabError
 
@@ -117,15 +121,15 @@ def learning_controller(_name: str = "c0", **_options: Any) -> None:
 def refused_controller(kind: str) -> Any:
     def controller(*_arguments: Any, **_options: Any) -> NoReturn:
         refuse(
-            f"it uses {kind}: there is no Open vSwitch, so no OpenFlow controller;"
-            " the switches are learning Linux bridges"
+            f"it uses {kind}: without Open vSwitch there is no OpenFlow controller, the switches"
+            " are learning Linux bridges; install the package openvswitch-switch"
         )
 
     return controller
 
 
 def replace_switches() -> None:
-    """Replace Open vSwitch, before mininet.net takes its defaults."""
+    """Replace Open vSwitch by bridges, before mininet.net takes its defaults."""
     node = mininet.node
     for name in ("OVSSwitch", "OVSKernelSwitch", "OVSBridge", "UserSwitch", "IVSSwitch"):
         setattr(node, name, Bridge)
@@ -135,6 +139,41 @@ def replace_switches() -> None:
     node.findController = lambda *_: learning_controller
     for name in ("RemoteController", "Ryu", "NOX"):
         setattr(node, name, refused_controller(name))
+
+
+def use_datapath(datapath: str) -> None:
+    """Let Open vSwitch's switches have this DATAPATH, unless the script chooses one."""
+    switch = mininet.node.OVSSwitch
+    original = switch.__init__
+
+    def init(self: Any, name: str, *arguments: Any, **params: Any) -> None:
+        if len(arguments) < 2:  # failMode, datapath
+            params.setdefault("datapath", datapath)
+        original(self, name, *arguments, **params)
+
+    switch.__init__ = init
+
+
+def use_test_controller() -> None:
+    """Let Mininet's Controller be that of Open vSwitch if OpenFlow's reference is missing, which
+    Debian does not have.
+    """
+    node = mininet.node
+    found = node.OVSController.isAvailable()
+    if not found or shutil.which("controller"):
+        return
+    original = node.Controller.__init__
+
+    def init(self: Any, name: str, *arguments: Any, **params: Any) -> None:
+        if len(arguments) < 2:  # inNamespace, command
+            params.setdefault("command", found)
+        original(self, name, *arguments, **params)
+
+    node.Controller.__init__ = init
+
+
+def replace_hosts() -> None:
+    """Let hosts have no limits of CPU time."""
 
     class Host(mininet.node.Host):  # type: ignore[misc]
         """Without limits of CPU time."""
@@ -151,7 +190,7 @@ def replace_switches() -> None:
         def setCPUs(self, *_arguments: Any, **_options: Any) -> None:
             """Ignored."""
 
-    node.CPULimitedHost = Host
+    mininet.node.CPULimitedHost = Host
 
 
 def replace_offloads() -> None:
@@ -217,7 +256,13 @@ def keep_time(file: Path) -> None:
 
 def run(script: str, arguments: list[str]) -> None:
     """Run SCRIPT as its own main program."""
-    replace_switches()
+    datapath = open_vswitch.start()
+    if datapath:
+        use_datapath(datapath)
+        use_test_controller()
+    else:
+        replace_switches()
+    replace_hosts()
     replace_offloads()
     # Only now: it takes its defaults from the other modules.
     from mininet.net import Mininet
