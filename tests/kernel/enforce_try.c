@@ -27,7 +27,7 @@
  *	remove FLOW		ok
  *	read FLOW		bytes packets drops marks last reached limited departure, or
  *				unknown
- *	counters FLOW		reached limited escaped dropped
+ *	counters FLOW		reached limited escaped acks dropped
  *	fill COUNT RATE		set flows to 10.0.0.0, 10.0.0.1...: how many succeeded,
  *				and the last result of enforce_set()
  *	empty COUNT		ok: these flows are removed
@@ -201,9 +201,10 @@ static void read_counters(const struct slbn_flow *flow)
 		puts("unknown");
 		return;
 	}
-	printf("%llu %llu %llu %llu\n", (unsigned long long)counters.reached,
+	printf("%llu %llu %llu %llu %llu\n", (unsigned long long)counters.reached,
 	       (unsigned long long)counters.limited,
 	       (unsigned long long)counters.escaped,
+	       (unsigned long long)counters.acks,
 	       (unsigned long long)counters.dropped);
 }
 

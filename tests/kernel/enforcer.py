@@ -77,6 +77,7 @@ class Counters:
     reached: int
     limited: int
     escaped: int
+    acks: int
     dropped: int
 
 

@@ -65,7 +65,7 @@ class Limits:
 
     def __init__(self) -> None:
         library = ctypes.CDLL("libbpf.so.1", use_errno=True)
-        number = library.bpf_obj_get(f"{PINS}/limits-6".encode())
+        number = library.bpf_obj_get(f"{PINS}/limits-7".encode())
         assert number >= 0, ctypes.get_errno()
         self.memory = mmap.mmap(number, SESSIONS * LIMIT.size, prot=mmap.PROT_READ)
         os.close(number)
@@ -250,6 +250,19 @@ def test_growing_flow_uses_idle_capacity(net: Chain, tmp_path: Path) -> None:
         while limits.borrowed() and time.monotonic() < end:
             spend([flow], 0, 0.1)
         assert us.status().borrowers == 0
+
+
+def test_acknowledgments_borrow(net: Chain, tmp_path: Path) -> None:
+    """An eighth of the share, while a host receives; windows do not bound them."""
+    with borrowing(net, tmp_path) as (slbnd, limits), slbnd.connect() as us:
+        flow = sender(net, 3, 0)
+        began, most = time.monotonic(), 0
+        while time.monotonic() < began + 2:
+            spend([flow], 0, 0.01)
+            most = max([most, *limits.borrowed()])
+        (session,) = sessions(us)
+        print(f"{most} bit/s above {session.rate}, guard {session.guard}")
+        assert most == PLAN // 8 and guards(us) == {libslbn.GUARD_HOST}
 
 
 def test_off(net: Chain, tmp_path: Path) -> None:

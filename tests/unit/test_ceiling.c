@@ -38,8 +38,8 @@ static struct fixture begin(void)
 		},
 	};
 
-	assert_false(ceiling_wants(&f.ceiling, &f.sample));
-	assert_int_equal(ceiling_set(&f.ceiling, &f.sample, 0), 0);
+	assert_int_equal(ceiling_wants(&f.ceiling, &f.sample), CEILING_NONE);
+	ceiling_set(&f.ceiling, &f.sample, 0);
 	f.sample.now += CYCLE;
 	return f;
 }
@@ -47,10 +47,11 @@ static struct fixture begin(void)
 /* The ceiling that the answer gives a host's only session; 0: none. */
 static u64 answer(struct fixture *f)
 {
+	enum ceiling_need need = ceiling_wants(&f->ceiling, &f->sample);
 	u64 part = 0;
 
-	if (ceiling_wants(&f->ceiling, &f->sample))
-		part = ceiling_part(f->sample.share, 0, 1);
+	if (need != CEILING_NONE)
+		part = ceiling_part(f->sample.share, need, 0, 1);
 	ceiling_set(&f->ceiling, &f->sample, part);
 	return f->ceiling.ceiling;
 }
@@ -103,6 +104,61 @@ static void use_above_rate_keeps_ceiling(void **state)
 	f = begin();
 	f.sample.counters.reached += GRANTED - 2;
 	check(&f, 0, SLBN_GUARD_WINDOW);
+}
+
+/* Slow start pauses between its bursts. */
+static void pauses_keep_ceiling(void **state)
+{
+	struct fixture f = begin();
+	u32 n;
+
+	(void)state;
+	send_limited(&f, GRANTED);
+	assert_int_equal(answer(&f), SHARE);
+	for (n = 0; n < CEILING_PATIENCE; n++) {
+		f.sample.now += CYCLE;
+		f.sample.counters.reached += n % 2 ? GRANTED / 2 : 0;
+		assert_int_equal(answer(&f), SHARE);
+		assert_int_equal(f.ceiling.until, f.sample.now + 2 * CYCLE);
+	}
+	f.sample.now += CYCLE;
+	assert_int_equal(answer(&f), 0);
+	f.sample.now += CYCLE;
+	send_limited(&f, GRANTED);
+	assert_int_equal(answer(&f), SHARE);
+}
+
+/* Up to a part of the share, whatever was dropped; also with some data. */
+static void acknowledgments_have_a_ceiling(void **state)
+{
+	const u64 most = RATE + SHARE / CEILING_ACKS;
+	struct fixture f = begin();
+	u32 n;
+
+	(void)state;
+	f.sample.counters.acks += CEILING_FEW_ACKS;
+	assert_int_equal(answer(&f), 0);
+	f.sample.now += CYCLE;
+	f.sample.counters.acks += CEILING_FEW_ACKS + 1;
+	f.sample.counters.dropped++;
+	assert_int_equal(answer(&f), most);
+	/* Between bursts of them. */
+	for (n = 0; n < CEILING_PATIENCE; n++) {
+		f.sample.now += CYCLE;
+		assert_int_equal(answer(&f), most);
+	}
+	f.sample.now += CYCLE;
+	assert_int_equal(answer(&f), 0);
+	/* Who sends data does not get more by it. */
+	f.sample.now += CYCLE;
+	send_limited(&f, GRANTED);
+	f.sample.counters.acks +=
+		GRANTED / CEILING_ESCAPED + CEILING_FEW_ACKS + 1;
+	assert_int_equal(answer(&f), most);
+	f.sample.now += CYCLE;
+	send_limited(&f, GRANTED);
+	f.sample.counters.acks += GRANTED / CEILING_ESCAPED + CEILING_FEW_ACKS;
+	assert_int_equal(answer(&f), SHARE);
 }
 
 static void never_beyond_lease(void **state)
@@ -262,36 +318,47 @@ static void borrowed_octets_are_counted(void **state)
 
 #define SESSIONS 100
 
-/* Sessions of a host get answers in any order; some stop. */
-static void host_borrows_one_share(void **state)
+/* Sessions of a host get answers in any order; some stop, others begin. */
+static void host_divides_one_share(void **state)
 {
-	u64 borrowed[SESSIONS] = {}, sum = 0, part, most = 0, share;
+	u64 borrowed[SESSIONS] = {}, sum = 0, most = 0, part;
 	bool member[SESSIONS] = {};
 	u32 round, n, members = 0;
 
 	(void)state;
 	for (round = 0; round < 20000; round++) {
-		n = rnd_in(0, SESSIONS - 1);
+		u32 phase = round / SESSIONS % 4;
+
+		n = round % SESSIONS;
 		sum -= borrowed[n];
 		members -= member[n];
 		borrowed[n] = 0;
-		member[n] = !one_in(16);
+		/* Some, then all, then the same again for two cycles. */
+		if (phase < 2)
+			member[n] = phase || one_in(8);
 		if (member[n]) {
-			share = SHARE / 2 + rnd_in(0, SHARE / 2);
-			part = ceiling_part(share, sum, ++members);
+			part = ceiling_part(SHARE, CEILING_FOR_DATA, sum,
+					    ++members);
+			assert_true(part <= SHARE / members);
 			borrowed[n] = part;
 			sum += part;
 		}
-		assert_true(sum <= SHARE);
-		if (round > 5000)
-			most = fp_max64(most, borrowed[n]);
+		most = fp_max64(most, sum);
+		assert_true(sum <= CEILING_MOST * SHARE);
+		if (phase >= 2 && n == SESSIONS - 1)
+			assert_true(sum <= SHARE);
+		if (phase == 3)
+			assert_int_equal(borrowed[n], SHARE / SESSIONS);
 	}
-	/* Each of them, about its part. */
-	assert_true(most < SHARE / 50);
-	assert_true(sum > SHARE / 3);
-	assert_int_equal(ceiling_part(SHARE, 0, 1), SHARE);
-	assert_int_equal(ceiling_part(SHARE, SHARE, 2), 0);
-	assert_int_equal(ceiling_part(SHARE, 2 * SHARE, 2), 0);
+	assert_true(most > SHARE);
+	assert_int_equal(ceiling_part(SHARE, CEILING_FOR_DATA, 0, 1), SHARE);
+	assert_int_equal(ceiling_part(SHARE, CEILING_FOR_DATA, SHARE, 4),
+			 SHARE / 4);
+	assert_int_equal(ceiling_part(SHARE, CEILING_FOR_DATA,
+				      CEILING_MOST * SHARE, 4),
+			 0);
+	assert_int_equal(ceiling_part(SHARE, CEILING_FOR_ACKS, 0, 4),
+			 SHARE / CEILING_ACKS / 4);
 }
 
 /* Other sessions of the host leave it a part of the share, or nothing. */
@@ -314,6 +381,8 @@ static const struct CMUnitTest tests[] = {
 	UNIT_TEST(first_answer_lends),
 	UNIT_TEST(filled_window_borrows),
 	UNIT_TEST(use_above_rate_keeps_ceiling),
+	UNIT_TEST(pauses_keep_ceiling),
+	UNIT_TEST(acknowledgments_have_a_ceiling),
 	UNIT_TEST(never_beyond_lease),
 	UNIT_TEST(share_below_rate_lends_nothing),
 	UNIT_TEST(each_link_must_count_itself),
@@ -323,7 +392,7 @@ static const struct CMUnitTest tests[] = {
 	UNIT_TEST(udp_never_borrows),
 	UNIT_TEST(unanswered_cycles_end_it),
 	UNIT_TEST(borrowed_octets_are_counted),
-	UNIT_TEST(host_borrows_one_share),
+	UNIT_TEST(host_divides_one_share),
 	UNIT_TEST(host_is_the_guard),
 };
 

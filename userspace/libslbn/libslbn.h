@@ -71,8 +71,8 @@ struct slbn_flow {
  * @SLBN_GUARD_OFF: it never may: "--borrow off", or it is not a detected flow whose
  *	windows slbnd sees
  * @SLBN_GUARD_SHARE: the smallest share that the links of its path have stated
- * @SLBN_GUARD_HOST: the sessions of its host at its first link, which borrow at most
- *	one share together
+ * @SLBN_GUARD_HOST: the sessions of its host at its first link, which divide one share,
+ *	and an eighth of it for acknowledgments
  * @SLBN_GUARD_LINKS: not all links of its path have stated a share
  * @SLBN_GUARD_WINDOW: it did not fill its window, so it needs no more
  * @SLBN_GUARD_ESCAPED: it sent what windows do not reach, in the last second

@@ -15,12 +15,14 @@
  * @family: AF_INET or AF_INET6
  * @link: number of the link
  * @router: its address
+ * @need: what they borrow for, enum ceiling_need
  */
 struct borrow_key {
 	u8 host[16];
 	u32 family;
 	u32 link;
 	u8 router[16];
+	u32 need;
 };
 
 /**
@@ -40,13 +42,15 @@ static int compare_groups(const void *a, const void *b)
 	return memcmp(a, b, sizeof(struct borrow_key));
 }
 
-static struct borrow_key make_key(const struct session *session)
+static struct borrow_key make_key(const struct session *session,
+				  enum ceiling_need need)
 {
 	const struct agent_hop *first = session->path;
 	bool v4 = session->flow.family == AF_INET;
 	struct borrow_key key = {
 		.family = session->flow.family,
 		.link = first->link,
+		.need = need,
 	};
 
 	memcpy(key.host, session->detected->sender, v4 ? 4 : 8);
@@ -56,9 +60,10 @@ static struct borrow_key make_key(const struct session *session)
 
 /* Returns NULL without memory. */
 static struct borrow_group *get_group(struct borrow *borrow,
-				      const struct session *session)
+				      const struct session *session,
+				      enum ceiling_need need)
 {
-	const struct borrow_key key = make_key(session);
+	const struct borrow_key key = make_key(session, need);
 	struct borrow_group *const *node;
 	struct borrow_group *group;
 
@@ -93,16 +98,17 @@ static void leave_group(struct borrow *borrow, struct borrower *borrower)
 /* Set the ceiling of a session that wants to borrow. */
 static void join_group(struct borrow *borrow, const struct session *session,
 		       struct borrower *borrower,
-		       const struct ceiling_sample *sample)
+		       const struct ceiling_sample *sample,
+		       enum ceiling_need need)
 {
-	struct borrow_group *group = get_group(borrow, session);
+	struct borrow_group *group = get_group(borrow, session, need);
 	u64 part;
 
 	if (!group) {
 		ceiling_set(&borrower->ceiling, sample, 0);
 		return;
 	}
-	part = ceiling_part(sample->share, group->borrowed,
+	part = ceiling_part(sample->share, need, group->borrowed,
 			    group->borrowers + 1);
 	borrower->group = group;
 	borrower->amount = ceiling_set(&borrower->ceiling, sample, part);
@@ -133,7 +139,7 @@ void borrow_answered(struct borrow *borrow, struct enforce *enforce,
 		.fresh = session->share_is_new,
 		.cycle = session->cycle,
 	};
-	bool wants;
+	enum ceiling_need need;
 
 	if (!session->detected || !session->known || source->leaving ||
 	    !enforce_read_counters(enforce, &session->flow, &session->place,
@@ -142,12 +148,15 @@ void borrow_answered(struct borrow *borrow, struct enforce *enforce,
 		return;
 	}
 	borrow->octets += ceiling_borrowed(&borrower->ceiling, &sample);
-	wants = ceiling_wants(&borrower->ceiling, &sample);
+	need = ceiling_wants(&borrower->ceiling, &sample);
 	leave_group(borrow, borrower);
-	if (wants)
-		join_group(borrow, session, borrower, &sample);
+	if (need != CEILING_NONE)
+		join_group(borrow, session, borrower, &sample, need);
 	else
 		ceiling_set(&borrower->ceiling, &sample, 0);
+	/* A session that may borrow as much needs not wait for its rate. */
+	if (borrower->ceiling.ceiling >= session->floor)
+		session->floor = 0;
 }
 
 /**

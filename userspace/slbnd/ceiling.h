@@ -16,19 +16,31 @@
  * session has a ceiling only if, in the cycle that the answer ends,
  *
  *	all links of its path have stated their share;
- *	it filled its window, or already used more than its rate: it needs more;
+ *	it filled its window, or already used more than its rate: it needs more, or it
+ *	did so in one of the CEILING_PATIENCE cycles before: slow start pauses between
+ *	its bursts, and a pacer at the assigned rate would end it there (HyStart);
  *	windows reached what it sent, but for 1 / CEILING_ESCAPED: not UDP, not
  *	connections whose acknowledgments are not seen, nothing beyond the window;
  *	the pacer dropped or marked nothing.
+ *
+ * Windows do not reach acknowledgments either. But data grow as fast as these return: a
+ * pacer that holds them back for tens of milliseconds ends the slow start of their sender,
+ * and there is one for each or each second packet. So a session that sends little else
+ * has a ceiling, too, of 1 / CEILING_ACKS of the share. A packet of 1500 octets takes
+ * 66 octets of acknowledgments, so that is enough for the share of a link that is twice as
+ * fast in the other direction.
  *
  * A ceiling ends after CEILING_CYCLES cycles without an answer that states a share, at
  * the latest with the lease. A session that sent what windows do not reach has none for
  * CEILING_BAR: otherwise it could obey in each second cycle.
  *
- * All sessions of a host that begin at the same first link borrow at most one share
- * together: with many connections a host gains no more than with one. The first link is
- * the coarsest path: whatever links its sessions have in common behind it, the sum at
- * each of them is at most as large. Sessions of other hosts are not counted.
+ * The sessions of a host that begin at the same first link divide one share: with many
+ * connections a host gains no more than with one. When one more begins to borrow, it gets
+ * its part at once, and the others have theirs from their next answer on, so they may
+ * have CEILING_MOST shares for CEILING_CYCLES cycles: a newcomer that waited instead would
+ * leave slow start. Sessions that acknowledge divide theirs in the same way. The first
+ * link is the coarsest path: whatever links its sessions have in common behind it, the sum
+ * at each of them is at most as large. Sessions of other hosts are not counted.
  *
  * Not known here: routers between two links whose own links take no part. Answers have
  * no TTLs of all hops, only a trace (trace.h) of one session has.
@@ -44,6 +56,14 @@
 
 /* Which part of its octets a borrower may send outside of windows. */
 #define CEILING_ESCAPED 8
+/* Which part of its share a session may use for acknowledgments, above its rate. */
+#define CEILING_ACKS 8
+/* Octets of acknowledgments in a cycle that any session may send. */
+#define CEILING_FEW_ACKS 1000
+/* Cycles for which a session keeps its ceiling that does not need it. */
+#define CEILING_PATIENCE 4
+/* Shares that the sessions of a host have while one more of them begins to borrow. */
+#define CEILING_MOST 2
 /* Cycles without an answer after which a ceiling ends. */
 #define CEILING_CYCLES 2
 /* How long who sent more than that outside has no ceiling, ns. */
@@ -53,14 +73,28 @@
  * struct ceiling_counters - what a session has sent so far (struct window_sharing)
  * @reached: octets on the wire that windows reach
  * @limited: those of them that windows or the pacer held back
- * @escaped: octets on the wire that windows do not reach
+ * @escaped: octets on the wire that windows do not reach, but for @acks
+ * @acks: octets on the wire of TCP without data
  * @dropped: packets that the pacer dropped or marked
  */
 struct ceiling_counters {
 	u64 reached;
 	u64 limited;
 	u64 escaped;
+	u64 acks;
 	u64 dropped;
+};
+
+/**
+ * enum ceiling_need - what a session needs a ceiling for
+ * @CEILING_NONE: it has none
+ * @CEILING_FOR_DATA: TCP's data
+ * @CEILING_FOR_ACKS: acknowledgments
+ */
+enum ceiling_need {
+	CEILING_NONE,
+	CEILING_FOR_DATA,
+	CEILING_FOR_ACKS,
 };
 
 /**
@@ -93,6 +127,8 @@ struct ceiling_sample {
  * @at: time of it, ns; 0: there was none, so the rate was 0
  * @barred: no ceiling until then, ns
  * @guard: enum slbn_guard, what bounds @ceiling
+ * @need: what it needs a ceiling for
+ * @idle: answers since it last needed one
  * @before: counters of that time
  */
 struct ceiling {
@@ -102,6 +138,8 @@ struct ceiling {
 	u64 at;
 	u64 barred;
 	u32 guard;
+	enum ceiling_need need;
+	u32 idle;
 	struct ceiling_counters before;
 };
 
@@ -114,7 +152,7 @@ static inline bool ceiling_is_known(const struct ceiling *c,
 	/* Otherwise the counters were reset. */
 	return s->now > c->at && now->reached >= before->reached &&
 	       now->limited >= before->limited &&
-	       now->escaped >= before->escaped &&
+	       now->escaped >= before->escaped && now->acks >= before->acks &&
 	       now->dropped >= before->dropped;
 }
 
@@ -139,9 +177,24 @@ static inline u64 ceiling_borrowed(const struct ceiling *c,
 	if (!c->ceiling || !ceiling_is_known(c, s))
 		return 0;
 	sent = s->counters.reached - c->before.reached + s->counters.escaped -
-	       c->before.escaped;
+	       c->before.escaped + s->counters.acks - c->before.acks;
 	granted = ceiling_granted(c, s->now);
 	return sent > granted ? sent - granted : 0;
+}
+
+/* Note what a session needs by what it sent since the last answer, octets. */
+static inline void ceiling_look(struct ceiling *c, u64 reached, u64 acks,
+				bool full)
+{
+	if (acks > reached / CEILING_ESCAPED + CEILING_FEW_ACKS) {
+		c->need = CEILING_FOR_ACKS;
+		c->idle = 0;
+	} else if (full) {
+		c->need = CEILING_FOR_DATA;
+		c->idle = 0;
+	} else if (c->idle++ >= CEILING_PATIENCE) {
+		c->need = CEILING_NONE;
+	}
 }
 
 /**
@@ -149,13 +202,13 @@ static inline u64 ceiling_borrowed(const struct ceiling *c,
  * @c: of the session; @s is noted, and its ceiling remains until ceiling_set()
  * @s: the answer
  *
- * Return: whether it shall have a ceiling, if there is anything to borrow.
+ * Return: what it shall have a ceiling for, if there is anything to borrow.
  */
-static inline bool ceiling_wants(struct ceiling *c,
-				 const struct ceiling_sample *s)
+static inline enum ceiling_need ceiling_wants(struct ceiling *c,
+					      const struct ceiling_sample *s)
 {
 	const struct ceiling_counters before = c->before;
-	bool known = ceiling_is_known(c, s), full = false;
+	bool known = ceiling_is_known(c, s), full, drops;
 	u64 reached, escaped, granted;
 
 	granted = known ? ceiling_granted(c, s->now) : 0;
@@ -165,38 +218,52 @@ static inline bool ceiling_wants(struct ceiling *c,
 	c->guard = !s->rate	? SLBN_GUARD_ANSWER :
 		   !s->complete ? SLBN_GUARD_LINKS :
 				  SLBN_GUARD_WINDOW;
-	if (!known)
-		return false;
+	if (!known) {
+		c->need = CEILING_NONE;
+		return CEILING_NONE;
+	}
 	reached = s->counters.reached - before.reached;
 	escaped = s->counters.escaped - before.escaped;
 	if (escaped > reached / CEILING_ESCAPED) {
 		c->barred = s->now + CEILING_BAR;
+		c->need = CEILING_NONE;
 		c->guard = SLBN_GUARD_ESCAPED;
-		return false;
+		return CEILING_NONE;
 	}
-	if (c->guard != SLBN_GUARD_WINDOW)
-		return false;
 	full = s->counters.limited > before.limited || reached > granted;
+	ceiling_look(c, reached, s->counters.acks - before.acks, full);
+	/* Acknowledgments are dropped because their rate is too low. */
+	drops = s->counters.dropped != before.dropped &&
+		c->need == CEILING_FOR_DATA;
+	if (c->guard != SLBN_GUARD_WINDOW)
+		return CEILING_NONE;
 	if (s->now < c->barred)
 		c->guard = SLBN_GUARD_ESCAPED;
-	else if (s->counters.dropped != before.dropped)
+	else if (drops)
 		c->guard = SLBN_GUARD_PACER;
-	else if (full)
+	else if (c->need != CEILING_NONE)
 		c->guard = SLBN_GUARD_SHARE;
-	return c->guard == SLBN_GUARD_SHARE;
+	return c->guard == SLBN_GUARD_SHARE ? c->need : CEILING_NONE;
 }
 
 /**
  * ceiling_part() - what a session may borrow
  * @share: its own, bit/s
- * @others: what the other sessions of its host at its first link borrow, bit/s
+ * @need: what for, not CEILING_NONE
+ * @others: what the other sessions of its host at its first link borrow for that, bit/s
  * @borrowers: number of these, and this one
  *
- * Return: bit/s; all of them together borrow at most the largest share.
+ * Return: bit/s.
  */
-static inline u64 ceiling_part(u64 share, u64 others, u32 borrowers)
+static inline u64 ceiling_part(u64 share, enum ceiling_need need, u64 others,
+			       u32 borrowers)
 {
-	return fp_min64(share / borrowers, share - fp_min64(share, others));
+	u64 most;
+
+	if (need == CEILING_FOR_ACKS)
+		share /= CEILING_ACKS;
+	most = CEILING_MOST * share;
+	return fp_min64(share / borrowers, most - fp_min64(most, others));
 }
 
 /**

@@ -88,7 +88,7 @@ static void list_pinned(const struct rates *rates, struct bpf_map **maps)
 static void pin_path(char *path, size_t size, const char *pins,
 		     const struct bpf_map *map)
 {
-	snprintf(path, size, "%s/%s-6", pins, bpf_map__name(map));
+	snprintf(path, size, "%s/%s-7", pins, bpf_map__name(map));
 }
 
 static void remove_pins(const struct rates *rates, const char *pins)
@@ -1069,6 +1069,7 @@ bool edt_read_counters(const struct edt *edt, const struct rates_key *key,
 		.limited = __atomic_load_n(&from->limited, __ATOMIC_RELAXED),
 		.reached = __atomic_load_n(&from->reached, __ATOMIC_RELAXED),
 		.escaped = __atomic_load_n(&from->escaped, __ATOMIC_RELAXED),
+		.acks = __atomic_load_n(&from->acks, __ATOMIC_RELAXED),
 		.dropped = __atomic_load_n(&from->dropped, __ATOMIC_RELAXED),
 	};
 	return true;

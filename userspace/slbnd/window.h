@@ -221,11 +221,12 @@ struct window {
  * @elsewhere: octets on the wire that connections sent whose acknowledgments do not
  *	arrive here
  * @escaped: octets on the wire that windows do not reach: these, those of other
- *	connections, beyond the window, and what is not TCP's data
+ *	connections, beyond the window, and what is not TCP, or is not data and no @acks
+ * @acks: octets on the wire of acknowledgments without data
  * @dropped: packets that the pacer dropped or marked
  *
  * The demand is derived from @reached, @limited and @elsewhere (demand.h), the ceiling
- * from all others of the last five (ceiling.h). All of these only grow. CPUs that send
+ * from all others of the last six (ceiling.h). All of these only grow. CPUs that send
  * packets of one session at once may lose a few octets of them.
  */
 struct window_sharing {
@@ -239,6 +240,7 @@ struct window_sharing {
 	u64 limited;
 	u64 elsewhere;
 	u64 escaped;
+	u64 acks;
 	u64 dropped;
 };
 

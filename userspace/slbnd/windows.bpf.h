@@ -496,19 +496,32 @@ __noinline int windows_leave(void)
 	return 1;
 }
 
+/* Is the packet that is kept TCP's, without data? */
+static __always_inline bool is_pure_ack(const struct scratch *scratch)
+{
+	const struct tcphdr *tcp = &scratch->tcp;
+
+	return scratch->tcp_valid && !scratch->size && tcp->ack && !tcp->syn &&
+	       !tcp->fin && !tcp->rst;
+}
+
 /* Windows do not reach the packet that is kept. Not static: see read_option(). */
 __noinline int windows_escape(void)
 {
 	struct scratch *scratch = get_scratch();
 	struct window_sharing *sharing;
-	u32 slot;
+	u32 slot, acks;
 
 	if (!scratch)
 		return 0;
 	slot = scratch->slot;
 	sharing = bpf_map_lookup_elem(&sharings, &slot);
-	if (sharing)
-		sharing->escaped += scratch->length;
+	if (!sharing)
+		return 0;
+	/* Without a branch: see count(). */
+	acks = is_pure_ack(scratch) ? scratch->length : 0;
+	sharing->acks += acks;
+	sharing->escaped += scratch->length - acks;
 	return 0;
 }
 
