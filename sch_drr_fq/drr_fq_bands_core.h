@@ -13,11 +13,14 @@
  *
  * The bands share the link by deficit round robin (Shreedhar and Varghese,
  * SIGCOMM 1995, section 3), with one Quantum for each band. A round has
- * DRR_FQ_BANDS_ROUND bytes: half for new, the unassigned share for unassigned, and
- * the rest for assigned; with a share of 5 %, 10 : 9 : 1. Turns have a fixed
- * order: new, assigned, unassigned. Rounds are as short as two packets, so a band
- * may need several rounds for one packet; those in which no band can send are added
- * at once. With three bands, the work for a packet is constant.
+ * DRR_FQ_BANDS_ROUND bytes: half for new; unassigned has its share of the other half,
+ * and assigned the rest; with a share of 5 %, 20 : 19 : 1. So unassigned has its
+ * share of the link while no new packet waits, which is nearly always: what links
+ * hand out leaves that much free (headroom auto), and no more. While new and
+ * assigned both wait, it has half of that. Turns have a fixed order: new, assigned,
+ * unassigned. Rounds are as short as two packets, so a band may need several rounds
+ * for one packet; those in which no band can send are added at once. With three
+ * bands, the work for a packet is constant.
  *
  * Let S be the bytes that a band sends, Q its Quantum and Max its largest packet.
  * While two bands f and g stay backlogged,
@@ -80,13 +83,13 @@ typedef u32 (*drr_fq_bands_length)(void *context, u32 band);
 /**
  * drr_fq_bands_set_share() - set the Quanta of all bands
  * @p: parameters to set
- * @share: minimum share of unassigned traffic [1/1000],
+ * @share: share of unassigned traffic beside assigned traffic [1/1000],
  *	DRR_FQ_BANDS_SHARE_MIN to DRR_FQ_BANDS_SHARE_MAX
  */
 static inline void drr_fq_bands_set_share(struct drr_fq_bands_params *p,
 					  u32 share)
 {
-	u32 unassigned = DRR_FQ_BANDS_ROUND * share / 1000;
+	u32 unassigned = fp_max(DRR_FQ_BANDS_ROUND / 2 * share / 1000, 1);
 
 	p->quantum[DRR_FQ_BAND_NEW] = DRR_FQ_BANDS_ROUND / 2;
 	p->quantum[DRR_FQ_BAND_ASSIGNED] = DRR_FQ_BANDS_ROUND / 2 - unassigned;

@@ -39,8 +39,7 @@ OTHER6, SERVER6 = "fd00:0::9", "fd00:2::2"
 #: None, the marks of the domain, EF, CS6, LE, NQB.
 DSCPS = (0, 3, 7, 46, 48, 1, 45)
 GROUP = 5
-#: While nothing is new, unassigned packets have twice their minimum: with 5 %, 95 % remain.
-BANDS = f"bands unassigned 4% domain {GROUP}"
+BANDS = f"bands domain {GROUP}"
 FIFOS = "flows 1 flows_new 1 hosts 1"
 DATAGRAM = bytes(1400)
 #: Offset of tcpi_bytes_received in struct tcp_info.

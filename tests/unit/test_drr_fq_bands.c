@@ -251,16 +251,16 @@ static void quanta_of_shares(void **state)
 	(void)state;
 	drr_fq_bands_set_share(&p, DRR_FQ_BANDS_SHARE_DEFAULT);
 	assert_int_equal(p.quantum[NEW], 1500);
-	assert_int_equal(p.quantum[ASSIGNED], 1350);
-	assert_int_equal(p.quantum[UNASSIGNED], 150);
+	assert_int_equal(p.quantum[ASSIGNED], 1425);
+	assert_int_equal(p.quantum[UNASSIGNED], 75);
 	for (share = DRR_FQ_BANDS_SHARE_MIN; share <= DRR_FQ_BANDS_SHARE_MAX;
 	     share++) {
 		drr_fq_bands_set_share(&p, share);
-		assert_int_equal(p.quantum[UNASSIGNED], 3 * share);
+		assert_int_equal(p.quantum[UNASSIGNED], 3 * share / 2);
 		assert_int_equal(p.quantum[NEW], 1500);
 		assert_int_equal(p.quantum[ASSIGNED] + p.quantum[UNASSIGNED],
 				 1500);
-		CHECK(p.quantum[ASSIGNED] >= 750, "share %u", share);
+		CHECK(p.quantum[ASSIGNED] >= 1125, "share %u", share);
 	}
 }
 
@@ -426,7 +426,7 @@ static void pairs_share_by_quanta(void **state)
 	CHECK(reached >= 95, "%llu %%", reached);
 }
 
-/* Full load: 50, 45 and 5 %, for any sizes of packets, at each moment. */
+/* Full load: 50, 47.5 and 2.5 %, for any sizes of packets, at each moment. */
 static void shares_at_full_load(void **state)
 {
 	static const u32 lengths[][BANDS] = {
@@ -460,9 +460,9 @@ static void shares_at_full_load(void **state)
 			}
 		}
 		if (!i) {
-			assert_int_equal(l.sent[NEW], sum / 20 * 10);
-			assert_int_equal(l.sent[ASSIGNED], sum / 20 * 9);
-			assert_int_equal(l.sent[UNASSIGNED], sum / 20);
+			assert_int_equal(l.sent[NEW], sum / 40 * 20);
+			assert_int_equal(l.sent[ASSIGNED], sum / 40 * 19);
+			assert_int_equal(l.sent[UNASSIGNED], sum / 40);
 		}
 		link_end(&l);
 	}
@@ -687,7 +687,7 @@ static u64 time_of(u32 length)
 }
 
 /*
- * At 10 Mbit/s with the other bands full, unassigned packets have 0.5 Mbit/s; four
+ * At 10 Mbit/s with the other bands full, unassigned packets have 0.25 Mbit/s; eight
  * times as many arrive. Those sent waited for at most 100 ms, and those dropped
  * for longer (next_in_time() checks it); the share is used.
  */
@@ -787,10 +787,10 @@ static void thousand_ports_gain_nothing(void **state)
 
 		fill(&l, NEW, FULL);
 		fill(&l, ASSIGNED, FULL);
-		/* 5 Mbit/s, and 0.2 of the 0.25 Mbit/s. */
+		/* 5 Mbit/s, and 0.1 of the 0.125 Mbit/s. */
 		for (; due_flood <= l.now; due_flood += 2 * time_of(FULL))
 			arrive_from(&l, UNASSIGNED, 0, FULL), flood++;
-		for (; due_quiet <= l.now; due_quiet += 50 * time_of(FULL))
+		for (; due_quiet <= l.now; due_quiet += 100 * time_of(FULL))
 			arrive_from(&l, UNASSIGNED, 1, FULL), quiet++;
 		band = next_in_time(&l);
 		if (band == UNASSIGNED)
@@ -821,12 +821,12 @@ static void drops_from_bands_above_their_share(void **state)
 	drr_fq_bands_set_share(&p, DRR_FQ_BANDS_SHARE_DEFAULT);
 	assert_int_equal(drr_fq_bands_largest(&p, (u32[]){ 0, 0, 0 }),
 			 DRR_FQ_NONE);
-	assert_int_equal(drr_fq_bands_largest(&p, (u32[]){ 10, 9, 1 }),
+	assert_int_equal(drr_fq_bands_largest(&p, (u32[]){ 20, 19, 1 }),
 			 UNASSIGNED);
-	assert_int_equal(drr_fq_bands_largest(&p, (u32[]){ 11, 9, 1 }), NEW);
-	assert_int_equal(drr_fq_bands_largest(&p, (u32[]){ 10, 10, 1 }),
+	assert_int_equal(drr_fq_bands_largest(&p, (u32[]){ 21, 19, 1 }), NEW);
+	assert_int_equal(drr_fq_bands_largest(&p, (u32[]){ 20, 20, 1 }),
 			 ASSIGNED);
-	assert_int_equal(drr_fq_bands_largest(&p, (u32[]){ 999, 900, 100 }),
+	assert_int_equal(drr_fq_bands_largest(&p, (u32[]){ 999, 950, 50 }),
 			 UNASSIGNED);
 	for (i = 0; i < 200000; i++, unit_step++) {
 		u64 limit = rnd_size(1, ~0U), sum = 0;
