@@ -249,13 +249,16 @@ static void steady_flows_keep_their_demand(void **state)
 		bool acks = packet < 8 * DEMAND_DATA_PACKET;
 		double margin = acks ? 1.5 : 1.125;
 		double used = rnd_in(20, 80) / 100.0 * (acks ? 0.6 : 1);
+		/* Its use is measured to within a packet. */
+		double least = fmin(0.96 * expected,
+				    expected - packet * SECONDS / DEMAND_STEP);
 
 		flow.rate_wanted = expected;
 		start(&flow, expected / used);
 		run(&flow, 3);
 		CHECK(flow.changes && flow.changes <= 2, "%.0f: %llu changes",
 		      expected, flow.changes);
-		CHECK((double)flow.demand > 0.96 * margin * expected &&
+		CHECK((double)flow.demand > margin * least &&
 			      (double)flow.demand < 1.13 * margin * expected,
 		      "%.0f: demand %llu", expected, flow.demand);
 		CHECK(run(&flow, 300) <= 1, "%.0f, packet %.0f: %llu changes",
@@ -277,6 +280,9 @@ static void demand_converges_to_use(void **state)
 		flow.noise = 0.3;
 		doublings = fmax(log2(flow.rate_wanted / flow.demand), 0);
 		run(&flow, 8 + 0.6 * doublings);
+		/* One that began at 95 % may just have been raised, and is returned. */
+		if (run(&flow, 0.25) || flow.demand > 2 * flow.rate_wanted)
+			run(&flow, 8);
 		CHECK((double)flow.demand > flow.rate_wanted &&
 			      (double)flow.demand < 1.35 * flow.rate_wanted,
 		      "%.0f: demand %llu", flow.rate_wanted, flow.demand);

@@ -35,9 +35,10 @@
  *
  * A demand of 9/8 of the use is used by 89 %, in the middle: a steady flow changes
  * its demand once. The limits allow for the fluctuation of steady flows between
- * steps, a few per cent. Acknowledgments fluctuate more: there is one for each packet
- * or for each second one, and each loss changes that. Their demand is 3/2 of the peak,
- * and lowered below 50 %. It is a small part of the data's rate.
+ * steps, a few per cent, and a demand is kept if it would fall by less than 1/17.
+ * Acknowledgments fluctuate more: there is one for each packet or for each second one,
+ * and each loss changes that. Their demand is 3/2 of the peak, and lowered below 50 %. It
+ * is a small part of the data's rate.
  *
  * Lowering: the peak of the steps of a window counts, not the mean. Rate-limited
  * TCP halves its window now and then, refills its pipe and repairs losses, and
@@ -296,7 +297,8 @@ static inline u64 demand_lower(struct demand *d, const struct demand_sample *s)
 		d->proven = s->demand;
 	d->window = fp_max64(d->window, DEMAND_WINDOW);
 	demand_restart(d, s->now);
-	if (!unused || growing || wanted >= s->demand)
+	/* A change costs a cycle, and the peaks of steady flows differ. */
+	if (!unused || growing || wanted + wanted / 16 > s->demand)
 		return s->demand;
 	d->lowered = s->now;
 	return wanted;
