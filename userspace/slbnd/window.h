@@ -10,8 +10,10 @@
  * the acknowledgment: the pacer's own delay is not part of it. Only new data are
  * timed, so a retransmission makes no sample too short. The estimate is never exact
  * (delayed acknowledgments, jitter, a new route), so a loop corrects it each round
- * trip: if the pacer ran dry while the window limited the sender, the window grows by
- * what was missed; if a packet or more always waited, it shrinks by half of that.
+ * trip: if the pacer ran dry while the window limited the sender, the window grows by half
+ * of what was missed; if a packet or more always waited, it shrinks by half of that. All
+ * of it would be too much: the pacer may have run dry several times in a round trip, as
+ * acknowledgments came in bursts.
  * Data and acknowledgments between host and router are not seen, nor measured: if they
  * may be what holds a sender back, the window grows slowly.
  *
@@ -440,7 +442,8 @@ WINDOW_PART int window_correct(struct window *window,
 	extra = window->extra;
 
 	if (missed && window->limited)
-		extra += fp_min64(missed, WINDOW_MAX) / (window->others + 1U);
+		extra += fp_min64(missed, WINDOW_MAX) / 2 /
+			 (window->others + 1U);
 	else if (missed && window->near)
 		extra += fp_min64(missed / (window->others + 1U), bdp / 8);
 	else if (!missed && least > window->mss + window->headers)
@@ -718,7 +721,7 @@ WINDOW_PART u32 window_size(const struct window *window)
  */
 WINDOW_PART u32 window_edge(const struct window *window, u32 arrived)
 {
-	u32 size, from, ahead, edge;
+	u32 size, from, ahead, edge, least;
 
 	if (!window)
 		return 0;
@@ -731,10 +734,15 @@ WINDOW_PART u32 window_edge(const struct window *window, u32 arrived)
 	if ((s32)ahead <= 0)
 		return edge;
 	edge -= ahead % window->mss;
-	if (edge - arrived < WINDOW_SEGMENTS * window->mss &&
-	    edge - arrived < window_least(window))
-		edge += window->mss;
-	return edge;
+	if (edge - arrived >= WINDOW_SEGMENTS * window->mss)
+		return edge;
+	least = window_least(window);
+	if (edge - arrived >= least)
+		return edge;
+	/* A segment more takes long at a slow rate. */
+	if (least <= WINDOW_LEAST * window->mss)
+		return arrived + least;
+	return edge + window->mss;
 }
 
 /* The window field for @room octets, of which some may not be expressed. */
@@ -765,9 +773,12 @@ WINDOW_PART u32 window_express(const struct window *window, u32 room)
 	/* What a field that is rounded up expresses beyond is not granted for good. */
 	if (window->scale > WINDOW_SCALE_DOWN)
 		return room;
-	lost = room % unit;
-	more = (room + window->mss) % unit;
-	if (lost > window->mss / 8 && more < lost)
+	lost = room & (unit - 1);
+	more = (room + window->mss) & (unit - 1);
+	/* The least window of a slow rate is long enough without a part of a segment. */
+	if (lost > window->mss / 8 && more < lost &&
+	    (room > WINDOW_LEAST * window->mss ||
+	     window_least(window) > WINDOW_LEAST * window->mss))
 		return room + window->mss - more;
 	return room - lost;
 }
