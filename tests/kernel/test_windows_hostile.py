@@ -364,7 +364,7 @@ def test_flood_of_a_neighbour(net: Chain, made: Enforcer, flags: int) -> None:
 
 
 def test_memory_does_not_grow(net: Chain, made: Enforcer) -> None:
-    """An entry has 160 octets, and there is one for each place of the table of connections."""
+    """An entry has 176 octets, and there is one for each place of the table of connections."""
 
     def maps() -> set[tuple[str, ...]]:
         names = ("map_type", "value_size", "max_entries", "memlock")
@@ -377,7 +377,7 @@ def test_memory_does_not_grow(net: Chain, made: Enforcer) -> None:
         return found
 
     before = maps()
-    assert {each[1:3] for each in before} >= {("160", str(PLACES)), ("20", str(STARTS))}
+    assert {each[1:3] for each in before} >= {("176", str(PLACES)), ("20", str(STARTS))}
     flood(net, 0, 2 * PLACES, NEIGHBOUR, PEER, SYN | ACK)
     assert maps() == before
 

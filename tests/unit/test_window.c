@@ -152,6 +152,7 @@ static bool send_data(struct window *window, u64 now, u64 rate, u32 sequence,
 		.now = now,
 		.departure = now,
 		.rate = rate,
+		.assigned = rate,
 		.sequence = sequence,
 		.length = length,
 		.mss = fp_min(length, MSS),
@@ -229,6 +230,48 @@ static void what_was_granted_is_kept(void **state)
 			acknowledge(&window, SECOND + 50 * MS, number, 65535),
 			fp_max(right - number, 34 * MSS));
 	}
+}
+
+/* A session at 1 Mbit/s may send at 20 Mbit/s: see ceiling.h. */
+static void ceiling_is_granted_as_it_is_filled(void **state)
+{
+	struct window_data data = {
+		.now = SECOND + 30 * MS,
+		.departure = SECOND + 30 * MS,
+		.rate = 20 * MEGA,
+		.assigned = MEGA,
+		.mss = MSS,
+		.headers = HEADERS,
+	};
+	struct window_sharing sharing = {};
+	u32 number = 100 * MSS, size = 0, n;
+	struct window window;
+
+	(void)state;
+	establish(&window, 7, 0);
+	/* One segment in flight: as without the ceiling. */
+	for (n = 0; n < 100; n++, number += MSS) {
+		data.sequence = number;
+		data.length = MSS;
+		window_sent(&window, &sharing, &data);
+		size = acknowledge(&window, data.now + 20 * MS, number + MSS,
+				   65535)
+		       << 7;
+	}
+	assert_in_range(size, 3 * MSS - 127, 4 * MSS);
+	/* It fills its window: twice as much, until it has that of the ceiling. */
+	for (n = 0; n < 5; n++) {
+		u32 sent = size;
+
+		data.sequence = number;
+		data.length = sent;
+		window_sent(&window, &sharing, &data);
+		number += sent;
+		size = acknowledge(&window, data.now + 20 * MS, number, 65535)
+		       << 7;
+		assert_true(size <= 2 * sent);
+	}
+	assert_in_range(size, 33 * MSS - 127, 38 * MSS);
 }
 
 static void receivers_window_is_the_limit(void **state)
@@ -638,6 +681,7 @@ static void sim_pass(struct sim *sim, u32 number, u32 end, u32 octets)
 		.departure = fp_max64(departure, sim->now),
 		.missed = missed,
 		.rate = path->rate,
+		.assigned = path->rate,
 		.sequence = end - octets,
 		.length = octets,
 		.mss = fp_min(octets, MSS),
@@ -1029,6 +1073,7 @@ static const struct CMUnitTest tests[] = {
 	UNIT_TEST(options_are_read),
 	UNIT_TEST(window_is_the_rate_times_the_round_trip),
 	UNIT_TEST(what_was_granted_is_kept),
+	UNIT_TEST(ceiling_is_granted_as_it_is_filled),
 	UNIT_TEST(receivers_window_is_the_limit),
 	UNIT_TEST(unknown_is_left_alone),
 	UNIT_TEST(old_acknowledgments_grant_nothing_new),

@@ -28,6 +28,11 @@
  * acknowledgment, others one in a round trip (Minshall's form of Nagle's algorithm).
  * Segments that are short by less than a unit cost next to nothing.
  *
+ * While a session may send above its rate (ceiling.h), a window grows from that of its
+ * rate to that of its ceiling as fast as the sender fills it: it doubles in a round trip
+ * at most. What is granted remains granted when the ceiling ends, so a window that is
+ * not filled must not be larger than what the pacer can delay at the rate.
+ *
  * The edge is counted from the highest octet known to have arrived: with SACK the
  * highest block, else a segment for each duplicate acknowledgment. Otherwise a sender
  * would pause for a round trip after a loss.
@@ -151,7 +156,8 @@ struct window_start {
  * struct window - the window of a connection; initially 0
  * @pending: the data that are timed: sequence number of their end << 32 | departure;
  *	0: none
- * @rate: of its session when it last sent data, bit/s; 0: none
+ * @rate: of its session when it last sent data, or its ceiling, bit/s; 0: none
+ * @assigned: its rate without a ceiling
  * @heard: time of the last acknowledgment, ns
  * @period: when the period of @rtt[0] began, ns
  * @rtt: least round-trip time of this period and of the one before; 0: none
@@ -162,6 +168,8 @@ struct window_start {
  * @duplicate: octets that duplicates of it have reported
  * @sent: the highest sequence number that was sent
  * @extra: what the loop adds to the window, octets
+ * @size: octets that it may have in flight
+ * @own: the same without the ceiling
  * @round: of struct window_sharing, when it last sent data
  * @others: other connections of its session that send
  * @mss: octets of its full segments; until it sent one, what its SYNs announced
@@ -178,10 +186,13 @@ struct window_start {
  * @merged: segments that it merged when it last did; 0: it never did
  * @silent: acknowledgments come another way
  * @full: it sent a full segment
+ * @changes: counts changes of what @size depends on, but for the round-trip time
+ * @chosen: @changes for which @size was computed
  */
 struct window {
 	u64 pending;
 	u64 rate;
+	u64 assigned;
 	u64 heard;
 	u64 period;
 	u32 rtt[2];
@@ -192,6 +203,8 @@ struct window {
 	u32 duplicate;
 	u32 sent;
 	s32 extra;
+	u32 size;
+	u32 own;
 	u32 round;
 	u16 others;
 	u16 mss;
@@ -207,6 +220,8 @@ struct window {
 	u8 silent;
 	u8 full;
 	u8 near;
+	u8 changes;
+	u8 chosen;
 };
 
 /**
@@ -410,14 +425,15 @@ WINDOW_PART u32 window_rtt(const struct window *window)
 	return before && before < now ? before : now;
 }
 
-/* Octets of the connection's share of the rate in flight without its reserve. */
-WINDOW_PART u64 window_in_flight(const struct window *window, u64 time)
+/* Octets of the connection's share of a rate in flight without its reserve. */
+WINDOW_PART u64 window_in_flight(const struct window *window, u64 rate,
+				 u64 time)
 {
 	u64 wire;
 
 	if (!window)
 		return 0;
-	wire = window_octets(window->rate, time) / (window->others + 1U);
+	wire = window_octets(rate, time) / (window->others + 1U);
 	return fp_min64(wire * window->mss / (window->mss + window->headers),
 			WINDOW_MAX);
 }
@@ -433,8 +449,9 @@ WINDOW_PART int window_correct(struct window *window,
 	if (!window || !sharing)
 		return 0;
 	rtt = window_rtt(window);
-	bdp = window_in_flight(window, rtt);
-	longest = window_in_flight(window, fp_max(rtt, window->rtt_last));
+	bdp = window_in_flight(window, window->rate, rtt);
+	longest = window_in_flight(window, window->rate,
+				   fp_max(rtt, window->rtt_last));
 	missed = window_octets(window->rate, sharing->missed[1]);
 	least = window_octets(window->rate, sharing->least[1]);
 	most = 2 * longest - bdp;
@@ -453,6 +470,8 @@ WINDOW_PART int window_correct(struct window *window,
 		extra = most;
 	if (extra < lowest)
 		extra = lowest;
+	if (extra != window->extra)
+		window->changes++;
 	window->extra = extra;
 	return 0;
 }
@@ -462,7 +481,8 @@ WINDOW_PART int window_correct(struct window *window,
  * @now: ns
  * @departure: from the pacer, ns, at least @now
  * @missed: how long the pacer was idle before them, beyond what it makes up for, ns
- * @rate: assigned to the session, bit/s; 0: none
+ * @rate: of the session, or its ceiling, bit/s; 0: none
+ * @assigned: the same without the ceiling
  * @sequence: of the first octet
  * @length: octets, with a FIN
  * @mss: octets of each segment but the last, 1 to 65535
@@ -476,6 +496,7 @@ struct window_data {
 	u64 departure;
 	u64 missed;
 	u64 rate;
+	u64 assigned;
 	u64 sequence;
 	u64 length;
 	u64 mss;
@@ -554,9 +575,42 @@ WINDOW_PART int window_share(struct window *window,
 	window->round = sharing->round;
 	sharing->connections[0]++;
 	count = fp_max(sharing->connections[0], sharing->connections[1]);
-	window->others = fp_min(count - 1, 65535);
+	count = fp_min(count - 1, 65535);
+	if (count != window->others)
+		window->changes++;
+	window->others = count;
 	window_correct(window, sharing);
 	window->near = window->near << 1 & 3;
+	return 0;
+}
+
+/* Note what the size of the window depends on. */
+WINDOW_PART int window_note(struct window *window,
+			    const struct window_data *data)
+{
+	u32 mss, merged;
+
+	if (!window || !data)
+		return 0;
+	mss = window->mss;
+	merged = window->merged;
+	if (data->length > data->mss)
+		merged = fp_min64(data->length / data->mss + 1, 255);
+	if (data->mss > mss ||
+	    (!window->full && data->mss + WINDOW_OPTIONS >= mss)) {
+		mss = data->mss;
+		window->full = 1;
+	}
+	if (window->rate == data->rate && window->assigned == data->assigned &&
+	    window->headers == data->headers && window->mss == mss &&
+	    window->merged == merged)
+		return 0;
+	window->rate = data->rate;
+	window->assigned = data->assigned;
+	window->headers = data->headers;
+	window->mss = mss;
+	window->merged = merged;
+	window->changes++;
 	return 0;
 }
 
@@ -578,15 +632,7 @@ WINDOW_PART int window_sent(struct window *window,
 	if (!window || !data)
 		return 0;
 	end = data->sequence + data->length;
-	window->rate = data->rate;
-	window->headers = data->headers;
-	if (data->length > data->mss)
-		window->merged = fp_min64(data->length / data->mss + 1, 255);
-	if (data->mss > window->mss ||
-	    (!window->full && data->mss + WINDOW_OPTIONS >= window->mss)) {
-		window->mss = data->mss;
-		window->full = 1;
-	}
+	window_note(window, data);
 	if (sharing) {
 		window_share(window, sharing, data);
 		window_count(window, sharing, data);
@@ -624,10 +670,11 @@ static inline bool window_times(const struct window *window, u32 ack)
 /* The data that are timed have been acknowledged. */
 WINDOW_PART int window_sample(struct window *window, u64 now, u32 ack)
 {
-	u32 sample;
+	u32 sample, before;
 
 	if (!window || !window_times(window, ack))
 		return 0;
+	before = window_rtt(window);
 	sample = window_time(now) - (u32)window->pending;
 	window->pending = 0;
 	if (!sample || sample > WINDOW_TIME_MAX)
@@ -640,6 +687,9 @@ WINDOW_PART int window_sample(struct window *window, u64 now, u32 ack)
 	} else if (!window->rtt[0] || sample < window->rtt[0]) {
 		window->rtt[0] = sample;
 	}
+	/* Compute the size anew. */
+	if (window_rtt(window) != before)
+		window->chosen = window->changes - 1;
 	return 0;
 }
 
@@ -689,14 +739,14 @@ WINDOW_PART u32 window_least(const struct window *window)
 
 	if (!window)
 		return 0;
-	patience =
-		window_in_flight(window, WINDOW_PATIENCE >> WINDOW_TIME_SHIFT);
+	patience = window_in_flight(window, window->assigned,
+				    WINDOW_PATIENCE >> WINDOW_TIME_SHIFT);
 	patience = fp_min64(patience, WINDOW_SEGMENTS * window->mss);
 	return fp_max64(patience, WINDOW_LEAST * window->mss);
 }
 
-/* Octets that a connection may have in flight. */
-WINDOW_PART u32 window_size(const struct window *window)
+/* Octets that a connection needs in flight at a rate. */
+WINDOW_PART u32 window_need(const struct window *window, u64 rate)
 {
 	u64 reserve, burst;
 	s64 size;
@@ -706,12 +756,40 @@ WINDOW_PART u32 window_size(const struct window *window)
 	reserve = WINDOW_RESERVE * window->mss;
 	burst = WINDOW_BURST >> WINDOW_TIME_SHIFT;
 	if (window->merged)
-		reserve = fp_max64(reserve, window_in_flight(window, burst));
-	size = window_in_flight(window, window_rtt(window)) + reserve;
+		reserve = fp_max64(reserve,
+				   window_in_flight(window, rate, burst));
+	size = window_in_flight(window, rate, window_rtt(window)) + reserve;
 	size += window->extra;
 	if (size < WINDOW_SEGMENTS * (s64)window->mss)
 		size = fp_max64(fp_max64(size, 0), window_least(window));
 	return fp_min64(size, WINDOW_MAX);
+}
+
+/* Compute the size anew. */
+WINDOW_PART int window_choose(struct window *window)
+{
+	if (!window)
+		return 0;
+	/* First: it may change meanwhile. */
+	window->chosen = window->changes;
+	window->size = window_need(window, window->rate);
+	window->own = window->size;
+	if (window->assigned < window->rate)
+		window->own = window_need(window, window->assigned);
+	return 0;
+}
+
+/*
+ * Octets that a connection may have in flight. A ceiling grants twice as much as it had in
+ * flight: @flight.
+ */
+static inline u32 window_size(const struct window *window, u32 flight)
+{
+	u32 size = window->size;
+
+	if (window->own >= size || flight >= size)
+		return size;
+	return fp_max(window->own, fp_min(size, 2 * flight));
 }
 
 /*
@@ -719,13 +797,14 @@ WINDOW_PART u32 window_size(const struct window *window)
  * was sent. If a segment or more of what was granted has not been seen, it is on its way
  * from the host, which will have sent all of that.
  */
-WINDOW_PART u32 window_edge(const struct window *window, u32 arrived)
+WINDOW_PART u32 window_edge(const struct window *window, u32 arrived,
+			    u32 flight)
 {
 	u32 size, from, ahead, edge, least;
 
 	if (!window)
 		return 0;
-	size = window_size(window);
+	size = window_size(window, flight);
 	from = window->sent;
 	if (window->lowered && (s32)(window->right - from) >= window->mss)
 		from = window->right;
@@ -783,16 +862,21 @@ WINDOW_PART u32 window_express(const struct window *window, u32 room)
 	return room - lost;
 }
 
-/* The right edge that an acknowledgment of @number may grant, at most @offered. */
+/*
+ * The right edge that an acknowledgment of @number may grant, at most @offered. @flight
+ * was in flight before it.
+ */
 WINDOW_PART u32 window_grant(struct window *window, u32 number, u32 arrived,
-			     u32 offered)
+			     u32 offered, u32 flight)
 {
 	u32 edge = offered, room;
 
 	if (!window)
 		return 0;
 	if (window->rate && window_rtt(window)) {
-		room = window_edge(window, arrived) - number;
+		if (window->chosen != window->changes || !window->size)
+			window_choose(window);
+		room = window_edge(window, arrived, flight) - number;
 		edge = number + window_express(window, room);
 	}
 	if (window_before(edge, window->right))
@@ -814,7 +898,7 @@ WINDOW_PART u32 window_grant(struct window *window, u32 number, u32 arrived,
  */
 WINDOW_PART u32 window_ack(struct window *window, const struct window_ack *ack)
 {
-	u32 number, offered, arrived, edge, room;
+	u32 number, offered, arrived, edge, room, flight;
 
 	if (!window || !ack)
 		return 0;
@@ -831,10 +915,10 @@ WINDOW_PART u32 window_ack(struct window *window, const struct window_ack *ack)
 	window->silent = 0;
 	/* A sender that merges segments waits until there is room for all of them. */
 	room = window->mss * (window->merged ?: 1);
+	flight = window->sent - (window->acked ? window->ack : number);
 	window->limited = window->lowered &&
 			  (s32)(window->right - window->sent) < (s32)room;
-	if (window->lowered &&
-	    (window->right - window->sent) / 3 <= window->sent - window->ack)
+	if (window->lowered && (window->right - window->sent) / 3 <= flight)
 		window->near |= 1;
 	arrived = window_arrived(window, ack);
 	offered = number + ((u32)ack->field << (window->scale & 15));
@@ -843,7 +927,7 @@ WINDOW_PART u32 window_ack(struct window *window, const struct window_ack *ack)
 	window->ack = number;
 	window->field = ack->field;
 	window->acked = 1;
-	edge = window_grant(window, number, arrived, offered);
+	edge = window_grant(window, number, arrived, offered, flight);
 	if (!window->lowered)
 		return ack->field;
 	return fp_min(window_round(window, edge - number), ack->field);

@@ -454,6 +454,7 @@ sending_window(const struct scratch *scratch, struct window_entry *entry)
 __noinline int windows_leave(void)
 {
 	struct scratch *scratch = get_scratch();
+	const struct rates_limit *limit;
 	struct window_sharing *sharing;
 	struct window_entry *entry;
 	const struct tcphdr *tcp;
@@ -484,6 +485,10 @@ __noinline int windows_leave(void)
 	data->departure = fp_max64(scratch->departure, scratch->now);
 	data->missed = scratch->missed;
 	data->rate = sharing ? scratch->rate : 0;
+	limit = bpf_map_lookup_elem(&limits, &slot);
+	data->assigned = data->rate;
+	if (limit)
+		data->assigned = fp_min64(limit->rate, data->rate);
 	data->sequence = bpf_ntohl(tcp->seq);
 	data->length = octets + tcp->fin;
 	data->octets = scratch->length;
