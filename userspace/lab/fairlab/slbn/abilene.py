@@ -48,6 +48,8 @@ ACCESS_DELAY = 500  # µs
 # What an SLBN link does not plan with, in per mille of its rate: the rest is for control packets,
 # and for newcomers.
 HEADROOM = 50
+#: Links from this rate on need less than 1 % for control packets [bit/s].
+FAST = 20_000_000
 #: Options of SLBN links: ours, and the paper's form.
 COMMIT = f"headroom {HEADROOM / 10:g}%"
 PAPER = "commit off headroom 0 epoch 0 memory 0"
@@ -89,10 +91,16 @@ class Variant:
     name: str
     data: Qdisc
     slbn: bool = False
+    #: what SLBN links of FAST or more do not plan with, in per mille of their rate
+    headroom: int = HEADROOM
+
+    def headroom_at(self, rate: int) -> int:
+        """What a link of RATE [bit/s] does not plan with; of a slow one, control takes more."""
+        return self.headroom if rate >= FAST else HEADROOM
 
     def capacity(self, rate: int) -> int:
         """What a link of RATE [bit/s] assigns in sum."""
-        return mesh.planned(rate, HEADROOM) if self.slbn else rate
+        return mesh.planned(rate, self.headroom_at(rate)) if self.slbn else rate
 
 
 def neighbours() -> dict[str, dict[str, int]]:
@@ -248,7 +256,7 @@ def build(
     mtu: int = 1500,
     routing: Routing = SYMMETRIC,
     without: Mapping[str, Qdisc] | None = None,
-    words: str = COMMIT,
+    words: str = "",
 ) -> Network:
     """The network with RATE [bit/s] on each wire.
 
@@ -256,6 +264,7 @@ def build(
     WORDS: options of the links with SLBN.
     """
     without = without or {}
+    words = words or f"headroom {variant.headroom_at(rate) / 10:g}%"
     parts = _Parts({node: [] for node in neighbours()})
 
     def trunk(a: str, b: str, delay: int, uplink: bool = False) -> Trunk:

@@ -574,15 +574,13 @@ def variant_table(variants: dict[str, Any]) -> list[str]:
 
 
 def sum_lines(variants: dict[str, Any]) -> list[str]:
-    """SLBN's total goodput, and what its headroom leaves of that of fq_codel."""
+    """SLBN's total goodput beside that of fq_codel."""
     if not {"slbn", "fq_codel"} <= variants.keys():
         return []
     ours, other = (variants[name]["goodput"] / 1e6 for name in ("slbn", "fq_codel"))
-    left = other * (1 - abilene.HEADROOM / 1000)
     return [
-        f"total goodput: SLBN {ours:.1f} Mbit/s;"
-        f" {percent(1 - abilene.HEADROOM / 1000, 0)} of fq_codel's, which is what SLBN's",
-        f"headroom leaves, are {left:.1f} ({100 * (ours / left - 1):+.1f} %)",
+        f"total goodput: SLBN over FIFO links {ours:.1f} Mbit/s, fq_codel {other:.1f}"
+        f" ({100 * (ours / other - 1):+.1f} %)"
     ]
 
 
@@ -615,6 +613,7 @@ def table(plan: Plan, document: dict[str, Any]) -> str:
     slbn = variants.get("slbn")
     if slbn:
         acks = slbn["sessions"] - len(FLOWS)
+        assigned = VARIANTS["slbn"].capacity(plan.rate) / plan.rate
         blocks += [
             change_table(slbn),
             [
@@ -622,7 +621,7 @@ def table(plan: Plan, document: dict[str, Any]) -> str:
                 f" {acks} reverse ACK sessions with",
                 "the demands of their agents. expected: the goodput of the assigned rate. dips:",
                 f"flow-seconds with less than {percent(DIP, 0)} of it, in steady state.",
-                f"SLBN assigns {percent(1 - abilene.HEADROOM / 1000, 0)} of each link. RTT:"
+                f"SLBN assigns {percent(assigned, 0)} of each link, a FIFO. RTT:"
                 f" {1000 * slbn['longest']:.0f} ms, of the longest path. Packets that wait in",
                 "slbnd's pacers, at access routers, are in no link's queue.",
                 *(

@@ -6,6 +6,7 @@ import shutil
 import sys
 import time
 from contextlib import ExitStack, closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,9 @@ def measure(plan: TcpPlan, directory: Path, progress: Progress) -> None:
         congestion.load(cc)
     # Shorter than the default of 5 ms, so that other threads do not delay the listener.
     sys.setswitchinterval(0.001)
-    variant = backbone.VARIANTS[plan.variant]
+    # Both variants have the same fair queues.
+    queues = backbone.VARIANTS["drr_fq"].data
+    variant = replace(backbone.VARIANTS[plan.variant], data=queues)
     words = abilene.PAPER if plan.paper else abilene.COMMIT
     network = abilene.build(plan.rate, variant, MTU, words=words)
     progress.step(f"{plan.variant}: {len(plan.flows)} flows in {plan.seconds:g} s")
