@@ -163,8 +163,8 @@ struct slbn_bypass {
  * struct slbn_link - a link
  * @ops: functions of the files above
  * @number: of the link in its namespace, not 0; not used again for long
- * @net: namespace of @dev when it became a link, and of the link: the device may
- *	move before the qdisc is destroyed
+ * @net: namespace of @dev and of the link; NULL: @dev has left it, and is no longer
+ *	a link, although the qdisc is not destroyed yet
  * @dev: device; the qdisc holds a reference
  * @ifindex: index of @dev in @net
  * @handle: handle of the qdisc that owns the link

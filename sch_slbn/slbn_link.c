@@ -505,6 +505,11 @@ static int slbn_link_change(struct slbn_link *link,
 	spin_lock_bh(&link->lock);
 	slbn_link_check_share(link);
 	spin_unlock_bh(&link->lock);
+	if (!link->net) {
+		NL_SET_ERR_MSG_MOD(extack,
+				   "the device has moved: delete this qdisc");
+		return -ENODEV;
+	}
 	return 0;
 }
 
@@ -722,7 +727,7 @@ static void slbn_link_undo(struct slbn_link *link, bool published, bool hooked)
 	/* Wait for packets that are still in a hook. */
 	synchronize_net();
 	cancel_delayed_work_sync(&link->notify_work);
-	slbn_link_free(link);
+	link->net = NULL;
 }
 
 /*
@@ -781,22 +786,20 @@ struct slbn_link *slbn_link_add(struct net_device *dev, u32 handle, bool root,
 	get_random_bytes(link->params.hash_key, sizeof(link->params.hash_key));
 	slbn_link_init(&link->vars, ktime_get_ns(), 0, get_random_u32());
 	err = slbn_link_set(link, config, slbn_speed_locked(dev), extack);
-	if (err) {
-		slbn_link_free(link);
-		return ERR_PTR(err);
-	}
+	if (err)
+		goto free;
 	slbn_set_notified(link, link->params.P);
 	slbn_address_choose(link);
 
 	err = slbn_link_publish(link, extack);
 	if (err) {
 		slbn_link_undo(link, false, false);
-		return ERR_PTR(err);
+		goto free;
 	}
 	err = root ? slbn_link_hook_egress(link, extack) : 0;
 	if (err) {
 		slbn_link_undo(link, true, false);
-		return ERR_PTR(err);
+		goto free;
 	}
 	slbn_link_end_quiet(link);
 	slbn_addresses_change(dev_net(dev));
@@ -810,10 +813,22 @@ struct slbn_link *slbn_link_add(struct net_device *dev, u32 handle, bool root,
  *
  * Context: RTNL is held; may sleep.
  */
-void slbn_link_remove(struct slbn_link *link)
+
+free:
+	slbn_link_free(link);
+	return ERR_PTR(err);
+}
+
+/* The device is no longer a link, but the qdisc still has it. */
+static void slbn_link_end(struct slbn_link *link)
 {
 	link->ops->event(link, SLBN_C_LINK_DEL_NTF);
 	slbn_link_undo(link, true, link->root);
+void slbn_link_remove(struct slbn_link *link)
+{
+	if (link->net)
+		slbn_link_end(link);
+	slbn_link_free(link);
 }
 
 /**
@@ -917,7 +932,6 @@ void slbn_link_read(struct slbn_link *link, struct slbn_link_state *state)
 {
 	const struct slbn_counters *counters = &link->counters;
 	const struct slbn_link_stats *stats = &link->stats;
-	const struct slbn_net *links = slbn_net(link->net);
 	const struct slbn_link_vars *vars = &link->vars;
 	u32 entries;
 	u64 now;
@@ -932,6 +946,12 @@ void slbn_link_read(struct slbn_link *link, struct slbn_link_state *state)
 	state->capacity = link->params.C;
 	state->plan = link->params.P;
 	state->share = slbn_link_share(&link->params, vars, 1);
+	if (link->net) {
+		struct slbn_net *links = slbn_net(link->net);
+
+		state->unknown_link = atomic64_read(&links->unknown_link);
+		state->from_users = atomic64_read(&links->from_users);
+	}
 	if (link->params.commit && vars->quiet_until > now)
 		state->quiet = vars->quiet_until - now;
 	slbn_ledger_read(&state->cur, &vars->cur);
@@ -962,10 +982,8 @@ void slbn_link_read(struct slbn_link *link, struct slbn_link_state *state)
 	state->unknown_key = counters->unknown_key;
 	state->bad_time = counters->bad_time;
 	state->bad_return = counters->bad_return;
-	state->unknown_link = atomic64_read(&links->unknown_link);
 	state->no_address = counters->no_address;
 	state->from_hosts = counters->from_hosts;
-	state->from_users = atomic64_read(&links->from_users);
 	state->icmp_dropped = counters->icmp_dropped;
 	state->answered = counters->answered;
 	state->rate_limited = counters->rate_limited;
@@ -1021,12 +1039,27 @@ static int slbn_device_event(struct notifier_block *nb, unsigned long event,
 		slbn_addresses_change(dev_net(dev));
 	/* Read the speed in a work, as it takes locks that are held here. */
 	if ((event == NETDEV_UP || event == NETDEV_CHANGE) &&
+/*
+ * A device leaves its namespace, also for another one. Its qdiscs have been
+ * removed, and with them its link, but for a moment a request without RTNL may
+ * still hold one of them, or the one above: end the link before the device moves.
+ */
+static void slbn_link_leave(const struct net_device *dev)
+{
+	struct slbn_link *link = slbn_link_find(dev);
+
+	if (link)
+		slbn_link_end(link);
+}
+
 	    slbn_link_find(dev))
 		schedule_work(&slbn_speed_work);
 	return NOTIFY_DONE;
 }
 
 static struct notifier_block slbn_device_notifier = {
+	if (event == NETDEV_UNREGISTER)
+		slbn_link_leave(dev);
 	.notifier_call = slbn_device_event,
 };
 

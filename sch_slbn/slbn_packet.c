@@ -203,6 +203,9 @@ slbn_egress_slow(struct slbn_link *link, struct sk_buff *skb)
 
 	if (!slbn_find(skb, &control.place))
 		return slbn_handle_data(link, skb);
+	/* The qdisc has outlived its link. */
+	if (unlikely(!link->net))
+		return SLBN_DROP;
 	if (slbn_drop_forwarded(link, skb) || slbn_drop_from_user(link, skb))
 		return SLBN_DROP;
 	return slbn_egress_control(link, skb, &control);
