@@ -44,7 +44,9 @@
 /**
  * struct slbn_net - links of a namespace
  * @net: the namespace
- * @links: by number; changed under RTNL
+ * @links: by number; changed under RTNL. Those whose speed may have changed have
+ *	the mark SLBN_SPEED_DUE
+ * @devices: the same links by the index of their device
  * @edges: links that are edges, by the index of their device; as @links
  * @changes: counter of changes of @links; under RTNL
  * @forward: registered hooks for forwarded packets, or NULL; under RTNL
@@ -52,10 +54,12 @@
  * @unknown_link: answers to links that do not exist
  * @from_users: control packets of local programs without privilege
  * @address_work: chooses the links' addresses for answers
+ * @speed_work: reads the speed of links
  */
 struct slbn_net {
 	struct net *net;
 	struct xarray links;
+	struct xarray devices;
 	struct xarray edges;
 	unsigned int changes;
 	const struct nf_hook_ops *forward;
@@ -63,7 +67,11 @@ struct slbn_net {
 	atomic64_t unknown_link;
 	atomic64_t from_users;
 	struct delayed_work address_work;
+	struct work_struct speed_work;
 };
+
+/* XA_MARK_0 is that of free numbers. */
+#define SLBN_SPEED_DUE XA_MARK_1
 
 static unsigned int slbn_net_id __read_mostly;
 
@@ -497,6 +505,11 @@ static int slbn_link_change(struct slbn_link *link,
 	u64 before = link->params.C;
 	int err;
 
+	if (!link->net) {
+		NL_SET_ERR_MSG_MOD(extack,
+				   "the device has moved: delete this qdisc");
+		return -ENODEV;
+	}
 	err = slbn_link_set(link, config, speed, extack);
 	if (err)
 		return err;
@@ -505,11 +518,6 @@ static int slbn_link_change(struct slbn_link *link,
 	spin_lock_bh(&link->lock);
 	slbn_link_check_share(link);
 	spin_unlock_bh(&link->lock);
-	if (!link->net) {
-		NL_SET_ERR_MSG_MOD(extack,
-				   "the device has moved: delete this qdisc");
-		return -ENODEV;
-	}
 	return 0;
 }
 
@@ -558,15 +566,8 @@ int slbn_link_reconfigure(struct slbn_link *link,
  */
 struct slbn_link *slbn_link_find(const struct net_device *dev)
 {
-	struct slbn_net *links = slbn_net(dev_net(dev));
-	struct slbn_link *link;
-	unsigned long number;
-
 	ASSERT_RTNL();
-	xa_for_each(&links->links, number, link)
-		if (link->dev == dev)
-			return link;
-	return NULL;
+	return xa_load(&slbn_net(dev_net(dev))->devices, dev->ifindex);
 }
 
 /**
@@ -680,6 +681,10 @@ static int slbn_link_publish(struct slbn_link *link,
 		if (err)
 			return err;
 	}
+	err = xa_err(xa_store(&links->devices, link->ifindex, link,
+			      GFP_KERNEL_ACCOUNT));
+	if (err)
+		goto unhook;
 	err = xa_alloc_cyclic(&links->links, &link->number, link,
 			      XA_LIMIT(1, U16_MAX), &links->next, GFP_KERNEL);
 	if (err >= 0) {
@@ -689,6 +694,8 @@ static int slbn_link_publish(struct slbn_link *link,
 	if (err == -EBUSY)
 		NL_SET_ERR_MSG_MOD(extack,
 				   "the namespace already has 65535 links");
+	xa_erase(&links->devices, link->ifindex);
+unhook:
 	if (first)
 		nf_unregister_net_hooks(net, link->ops->local,
 					SLBN_LOCAL_HOOKS);
@@ -701,6 +708,7 @@ static void slbn_link_unpublish(struct slbn_link *link)
 	struct slbn_net *links = slbn_net(net);
 
 	xa_erase(&links->links, link->number);
+	xa_erase(&links->devices, link->ifindex);
 	links->changes++;
 	if (xa_empty(&links->links))
 		nf_unregister_net_hooks(net, link->ops->local,
@@ -805,14 +813,6 @@ struct slbn_link *slbn_link_add(struct net_device *dev, u32 handle, bool root,
 	slbn_addresses_change(dev_net(dev));
 	ops->event(link, SLBN_C_LINK_ADD_NTF);
 	return link;
-}
-
-/**
- * slbn_link_remove() - the device is no longer a link
- * @link: link, freed
- *
- * Context: RTNL is held; may sleep.
- */
 
 free:
 	slbn_link_free(link);
@@ -824,6 +824,14 @@ static void slbn_link_end(struct slbn_link *link)
 {
 	link->ops->event(link, SLBN_C_LINK_DEL_NTF);
 	slbn_link_undo(link, true, link->root);
+}
+
+/**
+ * slbn_link_remove() - the device is no longer a link
+ * @link: link, freed
+ *
+ * Context: RTNL is held; may sleep.
+ */
 void slbn_link_remove(struct slbn_link *link)
 {
 	if (link->net)
@@ -938,6 +946,12 @@ void slbn_link_read(struct slbn_link *link, struct slbn_link_state *state)
 
 	memset(state, 0, sizeof(*state));
 	state->bypassed = slbn_bypass_read(link);
+	if (link->net) {
+		struct slbn_net *links = slbn_net(link->net);
+
+		state->unknown_link = atomic64_read(&links->unknown_link);
+		state->from_users = atomic64_read(&links->from_users);
+	}
 	spin_lock_bh(&link->lock);
 	now = ktime_get_ns();
 	slbn_link_rotate(&link->params, &link->vars, now);
@@ -946,12 +960,6 @@ void slbn_link_read(struct slbn_link *link, struct slbn_link_state *state)
 	state->capacity = link->params.C;
 	state->plan = link->params.P;
 	state->share = slbn_link_share(&link->params, vars, 1);
-	if (link->net) {
-		struct slbn_net *links = slbn_net(link->net);
-
-		state->unknown_link = atomic64_read(&links->unknown_link);
-		state->from_users = atomic64_read(&links->from_users);
-	}
 	if (link->params.commit && vars->quiet_until > now)
 		state->quiet = vars->quiet_until - now;
 	slbn_ledger_read(&state->cur, &vars->cur);
@@ -991,34 +999,39 @@ void slbn_link_read(struct slbn_link *link, struct slbn_link_state *state)
 	spin_unlock_bh(&link->lock);
 }
 
-static void slbn_update_net(struct net *net)
+static void slbn_update_capacity(struct slbn_link *link)
 {
-	struct slbn_link *link;
-	unsigned long number;
+	struct slbn_config config = link->config;
 
-	xa_for_each(&slbn_net(net)->links, number, link) {
-		struct slbn_config config = link->config;
-
-		/* On -ENOMEM the link keeps its capacity. */
-		if (!config.rate)
-			slbn_link_configure(link, &config, NULL);
-		slbn_config_wipe(&config);
-	}
+	/* On -ENOMEM the link keeps its capacity. */
+	if (!config.rate)
+		slbn_link_configure(link, &config, NULL);
+	slbn_config_wipe(&config);
 }
 
 static void slbn_update_capacities(struct work_struct *work)
 {
-	struct net *net;
+	struct slbn_net *links =
+		container_of(work, struct slbn_net, speed_work);
+	struct slbn_link *link;
+	unsigned long number;
 
 	rtnl_lock();
-	down_read(&net_rwsem);
-	for_each_net(net)
-		slbn_update_net(net);
-	up_read(&net_rwsem);
+	xa_for_each_marked(&links->links, number, link, SLBN_SPEED_DUE) {
+		xa_clear_mark(&links->links, number, SLBN_SPEED_DUE);
+		slbn_update_capacity(link);
+	}
 	rtnl_unlock();
 }
 
-static DECLARE_WORK(slbn_speed_work, slbn_update_capacities);
+/* Read the speed of a link in a work, as it takes locks that are held here. */
+static void slbn_speed_change(struct slbn_link *link)
+{
+	struct slbn_net *links = slbn_net(link->net);
+
+	xa_set_mark(&links->links, link->number, SLBN_SPEED_DUE);
+	schedule_work(&links->speed_work);
+}
 
 /* An ifb whose packets could not be checked is refused. */
 static int slbn_ifb_event(struct net *net)
@@ -1026,19 +1039,6 @@ static int slbn_ifb_event(struct net *net)
 	return notifier_from_errno(slbn_update_forward(slbn_net(net)));
 }
 
-static int slbn_device_event(struct notifier_block *nb, unsigned long event,
-			     void *info)
-{
-	const struct net_device *dev = netdev_notifier_info_to_dev(info);
-
-	if ((event == NETDEV_REGISTER || event == NETDEV_UNREGISTER) &&
-	    slbn_is_ifb(dev))
-		return slbn_ifb_event(dev_net(dev));
-	if (event == NETDEV_UP || event == NETDEV_CHANGE ||
-	    event == NETDEV_CHANGEUPPER)
-		slbn_addresses_change(dev_net(dev));
-	/* Read the speed in a work, as it takes locks that are held here. */
-	if ((event == NETDEV_UP || event == NETDEV_CHANGE) &&
 /*
  * A device leaves its namespace, also for another one. Its qdiscs have been
  * removed, and with them its link, but for a moment a request without RTNL may
@@ -1052,14 +1052,29 @@ static void slbn_link_leave(const struct net_device *dev)
 		slbn_link_end(link);
 }
 
-	    slbn_link_find(dev))
-		schedule_work(&slbn_speed_work);
+static int slbn_device_event(struct notifier_block *nb, unsigned long event,
+			     void *info)
+{
+	const struct net_device *dev = netdev_notifier_info_to_dev(info);
+	struct slbn_link *link;
+
+	if (event == NETDEV_UNREGISTER)
+		slbn_link_leave(dev);
+	if ((event == NETDEV_REGISTER || event == NETDEV_UNREGISTER) &&
+	    slbn_is_ifb(dev))
+		return slbn_ifb_event(dev_net(dev));
+	if (event == NETDEV_UP || event == NETDEV_CHANGE ||
+	    event == NETDEV_CHANGEUPPER)
+		slbn_addresses_change(dev_net(dev));
+	if (event == NETDEV_UP || event == NETDEV_CHANGE) {
+		link = slbn_link_find(dev);
+		if (link)
+			slbn_speed_change(link);
+	}
 	return NOTIFY_DONE;
 }
 
 static struct notifier_block slbn_device_notifier = {
-	if (event == NETDEV_UNREGISTER)
-		slbn_link_leave(dev);
 	.notifier_call = slbn_device_event,
 };
 
@@ -1115,9 +1130,11 @@ static int __net_init slbn_net_init(struct net *net)
 	struct slbn_net *links = slbn_net(net);
 
 	xa_init_flags(&links->links, XA_FLAGS_ALLOC1);
+	xa_init(&links->devices);
 	xa_init(&links->edges);
 	links->net = net;
 	INIT_DELAYED_WORK(&links->address_work, slbn_choose_addresses);
+	INIT_WORK(&links->speed_work, slbn_update_capacities);
 	return 0;
 }
 
@@ -1125,6 +1142,7 @@ static void __net_exit slbn_net_exit(struct net *net)
 {
 	/* Its devices and their addresses are gone. */
 	cancel_delayed_work_sync(&slbn_net(net)->address_work);
+	cancel_work_sync(&slbn_net(net)->speed_work);
 }
 
 static struct pernet_operations slbn_net_ops = {
@@ -1175,7 +1193,6 @@ void slbn_links_exit(void)
 	slbn_unregister_v6();
 	unregister_inetaddr_notifier(&slbn_address_notifier);
 	unregister_netdevice_notifier(&slbn_device_notifier);
-	cancel_work_sync(&slbn_speed_work);
 	unregister_pernet_subsys(&slbn_net_ops);
 	/* Wait for slbn_key_set_free_rcu(). */
 	rcu_barrier();
