@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernel.net import sh, wait_for
+from tests.kernel.net import namespace, sh, wait_for
 from tests.kernel.senders import Traffic, close_to, sender
 from tests.kernel.slbn import MEGA, Chain, chain
 from tests.kernel.slbnd import agent, libslbn
@@ -405,3 +405,49 @@ def test_detected_flows_continue(
         assert detected(us).items() <= before.items()
         assert net.shown(1)["new_sessions"] == shown["new_sessions"]
         slbnd.end()
+
+
+def test_slbnd_of_another_namespace_on_the_same_device(
+    net: Chain, tmp_path: Path, kept: tuple[str, ...], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """By a macvlan, with the same options: neither uses the rates or the state of the other."""
+    first = net.nodes[0]
+    traffic = Traffic(sender(net, 0, 3, udp=20 * MEGA))
+    traffic.settle()
+
+    def check_rate() -> None:
+        # What waited meanwhile is read first.
+        traffic.run(0.5)
+        traffic.check_rates(10 * MEGA)
+
+    options = ("--devices", "e0", "--unassigned", "2mbit", *kept)
+    with (
+        agent(first, tmp_path, *options) as slbnd,
+        slbnd.connect() as us,
+        namespace() as other,
+    ):
+        first.ip("link add m0 link e0 type macvlan mode bridge")
+        first.ip(f"link set m0 netns {other.name}")
+        other.sh("ip link set m0 name e0")
+        other.ip(
+            "addr add 10.0.0.9/24 dev e0",
+            "link set e0 up",
+            "route add default via 10.0.0.2",
+        )
+        other.tc("qdisc add dev e0 root fq")
+        joined = us.join("10.0.2.2", 10 * MEGA, stays=True)
+        wait_for_rates(us, {joined: 10 * MEGA})
+        with agent(other, tmp_path, *options) as second, second.connect() as them:
+            messages = capfd.readouterr().err
+            for what in (f"state: {kept[1]}", f"pins: {kept[3]}"):
+                assert f"{what}: another slbnd uses it" in messages
+            mine = them.join("10.0.2.2", 5 * MEGA)
+            check_rate()
+            assert rates(us) == {joined: 10 * MEGA} and list(rates(them)) == [mine]
+            second.end()
+        check_rate()
+        slbnd.end(signal.SIGKILL)
+    # Its own state is still there.
+    with agent(first, tmp_path, *options) as slbnd, slbnd.connect() as us:
+        assert rates(us) == {joined: 10 * MEGA}
+        check_rate()

@@ -18,6 +18,7 @@
  * while it runs. Maps of another size or layout are created anew.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
 #include <linux/pkt_cls.h>
@@ -25,6 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -189,6 +191,21 @@ static bool is_bpffs(const char *pins)
 
 	mkdir(pins, 0700);
 	return !statfs(pins, &about) && about.f_type == BPF_FS_MAGIC;
+}
+
+/*
+ * Exclude other slbnd's from a directory, also those of other namespaces: two would
+ * replace each other's flows. Returns a descriptor, or -1.
+ */
+static int lock_pins(const char *pins)
+{
+	int fd = open(pins, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0 || !flock(fd, LOCK_EX | LOCK_NB))
+		return fd;
+	log_warning("pins: %s: another slbnd uses it", pins);
+	close(fd);
+	return -1;
 }
 
 /* Maps at @pins that do not fit are replaced. */
@@ -642,6 +659,8 @@ static void free_edt(struct edt *edt)
 	free(edt->keys);
 	free(edt->taken_over);
 	free(edt->slots);
+	if (edt->lock >= 0)
+		close(edt->lock);
 	free(edt);
 }
 
@@ -652,6 +671,7 @@ static struct edt *allocate_edt(u32 size)
 
 	if (!edt)
 		return NULL;
+	edt->lock = -1;
 	edt->size = size;
 	edt->keys = calloc(size, sizeof(*edt->keys));
 	edt->taken_over = calloc(size, sizeof(*edt->taken_over));
@@ -710,6 +730,8 @@ struct edt *edt_open(const char *pins, u32 size, u32 connections,
 	}
 	libbpf_set_print(log_libbpf);
 	if (pins && is_bpffs(pins))
+		edt->lock = lock_pins(pins);
+	if (edt->lock >= 0)
 		edt->pins = pins;
 	edt->rates = load_program(edt->pins, size, connections, error);
 	if (!edt->rates) {

@@ -48,6 +48,7 @@ typedef void edt_reported(void *context, const struct rates_report *report);
  * struct edt - the program and its flows
  * @rates: the program and its maps
  * @pins: directory where the maps are pinned; NULL: they are not
+ * @lock: descriptor of @pins, by which no other slbnd uses it; -1: none
  * @size: maximum number of flows
  * @limits: its map of limits
  * @sharings: its map of what the connections of a session share (windows.h)
@@ -72,6 +73,7 @@ typedef void edt_reported(void *context, const struct rates_report *report);
 struct edt {
 	struct rates *rates;
 	const char *pins;
+	int lock;
 	u32 size;
 	struct rates_limit *limits;
 	struct window_sharing *sharings;
