@@ -6,6 +6,7 @@
 The steps, with the headers in the directory INCLUDE:
 
 codes               what the lemma needs of codes holds for each rate and each code
+rotation            step 1 of docs/proof.md, for all numbers
 lemma [CASE]...     no numbers exist for which the lemma applies and a claim is false
 same STATES         the formulas allow the results that the compiled program lemma_states printed
                     to the file STATES
@@ -64,6 +65,17 @@ def prove_codes(text: str) -> bool:
         for path, results in paths
     ]
     return proved("codes", [z3.Or(*wrong)], {"rate": rate})
+
+
+def prove_rotation(text: str) -> bool:
+    numbers = [z3.Int(f"in{n}") for n in range(9)]
+    machine = Machine(text, integers=True)
+    wrong = []
+    for path, (occurs, *claims) in machine.execute("lemma_rotation", numbers):
+        false = z3.Or(*(machine.formula(value, "i64") == 0 for value in claims))
+        wrong.append(z3.And(*path, machine.formula(occurs, "i64") != 0, false))
+    facts = [*machine.ranges, z3.Or(*wrong)]
+    return proved("rotation", facts, {str(number): number for number in numbers})
 
 
 def facts_of_codes(machine: Machine) -> list[Any]:
@@ -150,6 +162,8 @@ def main() -> int:
     text = compile_source(HERE / "lemma_states.c", Path(include))
     if step == "codes":
         return not prove_codes(text)
+    if step == "rotation":
+        return not prove_rotation(text)
     if step == "lemma":
         results = [prove_case(text, case) for case in words or CASES]
         return not all(results)

@@ -63,6 +63,42 @@ def test_codes_are_proved() -> None:
     assert status == 0 and re.search("^codes: proved in ", output, re.MULTILINE)
 
 
+def test_rotation_is_proved() -> None:
+    status, output = prove("rotation", TOP)
+    assert status == 0 and re.search("^rotation: proved in ", output, re.MULTILINE)
+
+
+#: Mistakes in slbn_link_rotate(): original text, and its replacement.
+ROTATIONS = {
+    "the ledger before the last is kept": (
+        "v->prev = epochs == 1 ? v->cur : empty;",
+        "v->prev = v->cur;",
+    ),
+    "the last ledger is dropped": (
+        "v->prev = epochs == 1 ? v->cur : empty;",
+        "v->prev = epochs == 2 ? v->cur : empty;",
+    ),
+    "the tag may be that of no ledger": (
+        "v->tag = slbn_next_tag(v->tag);",
+        "v->tag++;",
+    ),
+    "it is late": (
+        "now - v->epoch_start < p->epoch)",
+        "now - v->epoch_start <= p->epoch)",
+    ),
+    "a clock that steps back rotates": (
+        "now < v->epoch_start ||",
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", ROTATIONS)
+def test_mistake_in_rotation_is_refuted(tmp_path: Path, mistake: str) -> None:
+    status, output = prove("rotation", plant(tmp_path, *ROTATIONS[mistake]))
+    assert status == 1 and re.search("^rotation: refuted in ", output, re.MULTILINE)
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_lemma_is_proved(case: str) -> None:
     status, output = prove("lemma", TOP, case)
