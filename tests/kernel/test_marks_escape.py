@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Hosts that want more than their share of a slow link with bands, and whom they do not harm.
+"""Hosts that want more than their share of a slow link, and whom they do not harm if it has bands.
 
     hosts ---- r1 ======== r2 ======== server
            e0  slbnd   e1  |       e2
                100 Mbit/s  x       10 Mbit/s
                            outside
 
-e2 has bands, of which each is one FIFO, or with a queue for each flow.  r1 is a router of the
-domain; what comes from outside comes by an interface that is not.  10.0.0.1 is honest, 10.0.0.9
-sends to ever new ports.
+e2 has bands, of which each is one FIFO, or with a queue for each flow; or none.  r1 is a router of
+the domain; what comes from outside comes by an interface that is not.  10.0.0.1 is honest,
+10.0.0.9 sends to ever new ports.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ BORROW = ("--windows", "on", "--borrow", "on", "--excess", "unassigned")
 
 
 @contextlib.contextmanager
-def network(queues: str) -> Iterator[tuple[Chain, Namespace]]:
+def network(
+    queues: str, bands: str = f"drr_fq limit 400 {BANDS}"
+) -> Iterator[tuple[Chain, Namespace]]:
     """With a host outside of the domain."""
     outside = Namespace("outside")
     with chain(3) as made, contextlib.ExitStack() as stack:
@@ -68,7 +70,7 @@ def network(queues: str) -> Iterator[tuple[Chain, Namespace]]:
         made.tc(1, "qdisc replace dev e1 parent 1:1 fq flow_limit 10000")
         made.tc(2, f"qdisc add dev e2 root handle 1: tbf rate {SLOW} burst 3000 limit 10mb")
         made.tc(2, f"qdisc add dev e2 parent 1:1 handle 2: slbn rate {SLOW} edge")
-        made.tc(2, f"qdisc add dev e2 parent 2:2 drr_fq limit 400 {BANDS} {queues}")
+        made.tc(2, f"qdisc add dev e2 parent 2:2 {bands} {queues}")
         made.nodes[3].sh("tc qdisc add dev w2 root netem delay 10ms limit 10000")
         made.nodes[0].ip(f"addr add {OTHER}/24 dev e0", f"addr add {OTHER6}/64 dev e0 nodad")
         yield made, outside
@@ -167,6 +169,31 @@ CASES = list(itertools.product((FIFOS, ""), (OTHER, OTHER6, OUTSIDE), DSCPS))
 @pytest.mark.parametrize(("queues", "source", "dscp"), CASES)
 def test_each_mark(tmp_path: Path, queues: str, source: str, dscp: int) -> None:
     assert harm(queues, tmp_path, (dscp,), source) > 0.94
+
+
+#: Default class, of the access link, and the part of its rate that the honest flow has at least and
+#: at most: the class has half of the slow link, or what the link's headroom leaves.
+UNCOUNTED = [("5%", 0.45, 0.6), ("0.5%", 0.94, 1.01)]
+
+
+@pytest.mark.parametrize("queue", ["pfifo limit 100", "drr_fq limit 400"])
+@pytest.mark.parametrize(("unassigned", "least", "most"), UNCOUNTED)
+def test_default_class_without_bands(
+    tmp_path: Path, queue: str, unassigned: str, least: float, most: float
+) -> None:
+    """The default class of a fast access link takes a slow link, unless its headroom holds it."""
+    with (
+        network("", queue) as (net, _),
+        agent(net.nodes[1], tmp_path, *OPTIONS[:4], "--unassigned", unassigned) as slbnd,
+    ):
+        flow = sender(net, 0, 3)
+        before = settle(slbnd, flow)
+        with flooding(net.nodes[0], OTHER, (0,)) as flood:
+            spend(flow, 2, flood)
+            after = spend(flow, 5, flood)
+        print(f"{queue}: {before / MEGA:.2f}, then {after / MEGA:.2f} Mbit/s")
+        assert before > 0.87 * SLOW
+        assert least < after / before < most
 
 
 def counter(node: Namespace, name: str) -> int:

@@ -7,21 +7,55 @@ has no key, so that nothing else stops them.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import socket
+import statistics
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.kernel.net import Namespace, sh, tracing, wait_for
+from tests.kernel.costs import graph
+from tests.kernel.genetlink import Genetlink
+from tests.kernel.iproute import run_ip
+from tests.kernel.net import (
+    Namespace,
+    namespace,
+    sh,
+    tracing,
+    unnamed_namespace,
+    wait_for,
+    wait_for_carriers,
+)
 from tests.kernel.nfqueue import Queue, queued
+from tests.kernel.rtnetlink import (
+    ETH_P_ALL,
+    NLM_F_CREATE,
+    NLM_F_EXCL,
+    RTM_NEWTFILTER,
+    TC_H_ROOT,
+    TCA_KIND,
+    TCA_OPTIONS,
+    TCMSG,
+    NetlinkError,
+    Rtnetlink,
+    attribute,
+    handle,
+)
 from tests.kernel.slbn import chain
 from tests.kernel.slbn_sessions import FAMILIES, KEY, NEW, OTHER_KEY, Sessions
-from tests.kernel.slbn_tap import Wire, probed, send, state_in, wire
+from tests.kernel.slbn_tap import Tap, Wire, probed, send, state_in, wire
 from tests.kernel.slbn_wire import (
+    ETH_P_IP,
     JOIN,
     LEAVE,
     LEAVE_ACK,
@@ -29,9 +63,12 @@ from tests.kernel.slbn_wire import (
     PORT,
     PROBE_ACK,
     ROUTER,
+    TRACE,
+    TRACE_VALUE,
     Datagram,
     Packet,
     now,
+    option,
     read_packet,
     read_udp,
 )
@@ -418,3 +455,172 @@ def test_flows_are_limited_in_user_namespaces() -> None:
         assert done.returncode
         assert "need CAP_NET_ADMIN in the initial user namespace" in done.stderr
         assert add(flows, None).returncode == 0
+
+
+# --- requests that hold a qdisc while it is deleted
+
+
+@contextlib.contextmanager
+def held_qdisc(directory: Path, device: str, parent: str) -> Iterator[None]:
+    """A request for a filter holds the qdisc, without RTNL, while modprobe looks for its kind."""
+    fifo, script = directory / "fifo", directory / "modprobe"
+    os.mkfifo(fifo)
+    script.write_text(f"#!/bin/sh\necho >{fifo}\nread line <{fifo}\n")
+    script.chmod(0o755)
+    path = Path("/proc/sys/kernel/modprobe")
+    before = path.read_text()
+    netlink = Rtnetlink()
+    info = 1 << 16 | socket.htons(ETH_P_ALL)
+    body = TCMSG.pack(0, 0, 0, socket.if_nametoindex(device), 0, handle(parent), info)
+    body += attribute(TCA_KIND, b"nosuch\0") + attribute(TCA_OPTIONS, b"")
+    refused: list[NetlinkError] = []
+
+    def add() -> None:
+        try:
+            netlink.request(RTM_NEWTFILTER, NLM_F_CREATE | NLM_F_EXCL, body)
+        except NetlinkError as error:
+            refused.append(error)
+
+    request = threading.Thread(target=add)
+    path.write_text(str(script))
+    try:
+        request.start()
+        fifo.read_text()
+        yield
+    finally:
+        path.write_text(before)
+        fifo.write_text("\n")
+        request.join()
+        netlink.close()
+    assert refused
+
+
+def test_qdisc_that_outlives_its_place_leaves_no_link(tmp_path: Path) -> None:
+    """Its device has moved to another namespace, where it is another link and edge."""
+    shaped = """
+        tc qdisc add dev a0 root handle 1: prio
+        tc qdisc add dev a0 parent 1:1 handle 2: slbn rate 100mbit edge"""
+    with (
+        wire(shaped, on="") as made,
+        namespace() as there,
+        contextlib.ExitStack() as late,
+    ):
+        late.enter_context(held_qdisc(tmp_path, "a0", "1:"))
+        family = late.enter_context(contextlib.closing(Genetlink()))
+        assert [link.name for link in family.dump_links()] == ["a0"]
+        sh(f"ip link set a0 netns {there.name}")
+        assert family.dump_links() == []
+        with there.entered(), contextlib.closing(Genetlink()) as others:
+            sh("ip link set a0 up")
+            wait_for_carriers("a0")
+            tap, frame = (
+                Tap("a0", ETH_P_IP),
+                Datagram(Packet(JOIN, id=NEW)).back().frame(),
+            )
+            # No hook of the former edge is left.
+            send(made.senders["b0"], frame)
+            wait_for(lambda: tap.frames() == [frame])
+            sh("tc qdisc add dev a0 root handle 3: slbn rate 50mbit edge")
+            (link,) = others.dump_links()
+            late.close()
+            assert others.dump_links() == [link]
+            send(made.senders["b0"], frame)
+            wait_for(lambda: others.dump_links()[0].state.from_hosts == 1)
+            assert tap.frames() == []
+            tap.socket.close()
+
+
+# --- what packets and events cost, in instructions: the clock counts them
+
+#: Of x0, which has no peer: a network device with queues, and one address of each family elsewhere.
+DUMMY = """
+    ip link add x0 numtxqueues {queues} type dummy
+    ip link set x0 up"""
+
+
+def typical(call: Callable[[], object], take: Callable[[], list[float]], calls: int = 1) -> float:
+    """The median of ten runs, of 20 calls each, of how long a traced function takes [us]."""
+    medians = []
+    for _ in range(10):
+        for _ in range(20):
+            call()
+        found = take()
+        assert len(found) == 20 * calls
+        medians.append(statistics.median(found))
+    return statistics.median(medians)
+
+
+def add_devices(count: int) -> None:
+    """Each with an address of each family."""
+    for n in range(count):
+        run_ip(
+            [
+                f"link add d{n} type dummy",
+                f"addr add 172.16.{n // 256}.{n % 256}/32 dev d{n}",
+                f"addr add fd01::{n:x}/128 dev d{n} nodad",
+                f"link set d{n} up",
+            ]
+        )
+
+
+@pytest.mark.stock
+@pytest.mark.parametrize("more", [100, pytest.param(1998, marks=pytest.mark.tier("all"))])
+def test_cost_of_a_packet_does_not_depend_on_devices(more: int) -> None:
+    """The address for the answer is not looked for."""
+    with wire(DUMMY.format(queues=1), on="x0", above="x0") as made:
+        joins = [Datagram(Packet(JOIN, id=NEW), v6).frame() for v6 in (False, True)]
+        with graph("slbn_egress_hook") as take:
+            before = [typical(partial(send, made.senders["a0"], each), take) for each in joins]
+        add_devices(more)
+        # Until the work that chooses addresses has run.
+        time.sleep(1)
+        with graph("slbn_egress_hook") as take:
+            after = [typical(partial(send, made.senders["a0"], each), take) for each in joins]
+        assert made.state("x0").joins == 800
+        ratios = [new / old for new, old in zip(after, before, strict=True)]
+        print(before, after, ratios)
+        assert max(ratios) < 1.1
+
+
+@pytest.mark.stock
+def test_cost_of_a_trace_is_bounded_by_queues() -> None:
+    """It reads the backlog of each TX queue: of one CPU, no more than 100 instructions each."""
+    costs = {}
+    for queues in (1, 256):
+        with wire(DUMMY.format(queues=queues), on="x0", above="x0") as made:
+            wanted = option(TRACE, TRACE_VALUE.pack(*[0] * 9))
+            join = Datagram(Packet(JOIN, id=NEW, options=wanted)).frame()
+            with graph("slbn_trace") as take:
+                costs[queues] = typical(partial(send, made.senders["a0"], join), take)
+    each = (costs[256] - costs[1]) / 255
+    print(costs, each)
+    assert each < 0.2
+
+
+@pytest.mark.stock
+def test_event_of_a_device_concerns_its_link_only() -> None:
+    """Its cost does not depend on the number of links, and no other link's speed is read."""
+    costs = {}
+    for links in (2, 40):
+        with unnamed_namespace(), contextlib.closing(Rtnetlink()) as netlink:
+            for n in range(links):
+                run_ip([f"link add x{n} type veth peer y{n}", f"link set x{n} up"])
+                # Without a rate: it follows the speed of the device.
+                netlink.change_qdisc(
+                    socket.if_nametoindex(f"x{n}"),
+                    handle("1:"),
+                    TC_H_ROOT,
+                    attribute(TCA_KIND, b"slbn\0"),
+                    NLM_F_CREATE | NLM_F_EXCL,
+                )
+            flap = f"link set x{links - 1} down", f"link set x{links - 1} up"
+            with graph("slbn_device_event") as take:
+                run_ip(flap)
+                events = len(take())
+                costs[links] = typical(partial(run_ip, flap), take, events)
+            with graph("__ethtool_get_link_ksettings") as take:
+                run_ip(flap)
+                time.sleep(1)
+                assert len(take()) == 1
+    print(costs)
+    assert costs[40] < 1.1 * costs[2]

@@ -8,6 +8,7 @@ is not forgotten.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -178,6 +179,14 @@ def test_mypy(paths: list[str]) -> None:
 
 def test_shellcheck() -> None:
     run("shellcheck", *scripts("/bin/sh"), *scripts("/bin/bash"), *files("*.sh"))
+
+
+def test_names_of_devices_are_copied() -> None:
+    """Without RTNL a device may be renamed meanwhile: only a copy has an end and one length."""
+    texts = [(TOP / file).read_text() for file in files("sch_*/*.c")]
+    lines = [line for text in texts for line in text.splitlines()]
+    uses = [line for line in lines if re.search(r"\bdev->name\b", line)]
+    assert uses and all("strscpy(" in line for line in uses), uses
 
 
 def test_versions_are_tested_in_compat_only() -> None:
