@@ -577,7 +577,8 @@ def test_slbn_below_one_of_several_queues_is_refused(peer: str) -> None:
         on.a.sh("tc qdisc add dev a0 root handle 1: mq")
         with pytest.raises(NetlinkError) as refused:
             on.qdisc(options(rate=RATE), NLM_F_CREATE, "2:", handle("1:2"))
-        assert "slbn on one TX queue of a multi-queue device: attach it as the root qdisc" in refused.value.message
+        expected = "slbn on one TX queue of a multi-queue device: attach it as the root qdisc"
+        assert expected in refused.value.message
         assert on.family.dump_links() == []
 
 
