@@ -39,7 +39,8 @@ OTHER6, SERVER6 = "fd00:0::9", "fd00:2::2"
 #: None, the marks of the domain, EF, CS6, LE, NQB.
 DSCPS = (0, 3, 7, 46, 48, 1, 45)
 GROUP = 5
-BANDS = f"bands domain {GROUP}"
+#: While nothing is new, unassigned packets have twice their minimum: with 5 %, 95 % remain.
+BANDS = f"bands unassigned 4% domain {GROUP}"
 FIFOS = "flows 1 flows_new 1 hosts 1"
 DATAGRAM = bytes(1400)
 #: Offset of tcpi_bytes_received in struct tcp_info.
@@ -172,8 +173,8 @@ def test_each_mark(tmp_path: Path, queues: str, source: str, dscp: int) -> None:
 
 
 #: Default class, of the access link, and the part of its rate that the honest flow has at least and
-#: at most: the class has half of the slow link, or what the link's headroom leaves.
-UNCOUNTED = [("5%", 0.45, 0.6), ("0.5%", 0.94, 1.01)]
+#: at most: the class has half of the slow link, all of it, or what the link's headroom leaves.
+UNCOUNTED = [("5%", 0.45, 0.6), ("10%", 0, 0.1), ("0.5%", 0.94, 1.01)]
 
 
 @pytest.mark.parametrize("queue", ["pfifo limit 100", "drr_fq limit 400"])
