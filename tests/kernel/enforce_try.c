@@ -201,7 +201,8 @@ static void read_counters(const struct slbn_flow *flow)
 		puts("unknown");
 		return;
 	}
-	printf("%llu %llu %llu %llu %llu\n", (unsigned long long)counters.reached,
+	printf("%llu %llu %llu %llu %llu\n",
+	       (unsigned long long)counters.reached,
 	       (unsigned long long)counters.limited,
 	       (unsigned long long)counters.escaped,
 	       (unsigned long long)counters.acks,

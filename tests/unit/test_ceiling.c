@@ -354,9 +354,9 @@ static void host_divides_one_share(void **state)
 	assert_int_equal(ceiling_part(SHARE, CEILING_FOR_DATA, 0, 1), SHARE);
 	assert_int_equal(ceiling_part(SHARE, CEILING_FOR_DATA, SHARE, 4),
 			 SHARE / 4);
-	assert_int_equal(ceiling_part(SHARE, CEILING_FOR_DATA,
-				      CEILING_MOST * SHARE, 4),
-			 0);
+	assert_int_equal(
+		ceiling_part(SHARE, CEILING_FOR_DATA, CEILING_MOST * SHARE, 4),
+		0);
 	assert_int_equal(ceiling_part(SHARE, CEILING_FOR_ACKS, 0, 4),
 			 SHARE / CEILING_ACKS / 4);
 }
