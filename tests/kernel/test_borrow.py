@@ -377,15 +377,15 @@ def test_many_connections_borrow_one_share(net: Chain, tmp_path: Path) -> None:
         spend(flows, MEGA // 20, 3)
         most = borrowers = 0
         # Shares fall while sessions join.
-        shares = [us.share(each.id)[0] for each in sessions(us)]
+        shares, seen = [us.share(each.id)[0] for each in sessions(us)], guards(us)
         end = time.monotonic() + 1
         while time.monotonic() < end:
             spend(flows, 0, 0.002)
             borrowed = limits.borrowed()
             borrowers = max(borrowers, len(borrowed))
             most = max(most, sum(borrowed))
-        seen = guards(us)
-        shares += [us.share(each.id)[0] for each in sessions(us)]
+            shares += [us.share(each.id)[0] for each in sessions(us)]
+            seen |= guards(us)
         print(f"{borrowers} borrowers, {most} bit/s, shares up to {max(shares)}")
         # Each alone could borrow nearly as much; the share varies with who is restricted.
         assert borrowers > 10 and most < 2 * max(shares)

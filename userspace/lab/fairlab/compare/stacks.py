@@ -18,8 +18,9 @@ LIMIT = "limit {buffer}"
 PACED = (("windows", "off"),)
 CODEL = "target {target}ms interval {rtt}ms"
 #: Links that know assigned traffic by its marks, of which only agents set any; and one queue for
-#: each band instead of one for each flow.
-BANDS = f"{LIMIT} bands domain all"
+#: each band instead of one for each flow.  What unassigned packets have at least must be part of
+#: the headroom: links would promise it to sessions, too, and these would queue.
+BANDS = f"{LIMIT} bands domain all unassigned 1%"
 FIFOS = "flows 1 flows_new 1 hosts 1"
 #: slbnd for such links: what is above rates may use whatever is idle.
 MARKING = (("windows", "on"), ("borrow", "on"), ("marks", "on"), ("excess", "unassigned"))
@@ -41,8 +42,8 @@ STACKS = {
             slbn="headroom 1",
             agent=(("windows", "on"), ("borrow", "on")),
         ),
-        Stack("slbn-bands", "drr_fq", BANDS, slbn="headroom 1", agent=MARKING),
-        Stack("slbn-fifo", "drr_fq", f"{BANDS} {FIFOS}", slbn="headroom 1", agent=MARKING),
+        Stack("slbn-bands", "drr_fq", BANDS, slbn="headroom 2", agent=MARKING),
+        Stack("slbn-fifo", "drr_fq", f"{BANDS} {FIFOS}", slbn="headroom 2", agent=MARKING),
         Stack("slbn-nocommit", "drr_fq", LIMIT, slbn="commit off", agent=PACED),
         Stack("dualpi2", "dualpi2", small=LIMIT, dctcp="any_ect", only=L4S),
     )
