@@ -28,7 +28,9 @@ from fairlab.figures.studies import ALL, forms, slbn
 from fairlab.figures.studies.slbn.common import OneForm
 from fairlab.figures.study import Study
 from fairlab.model.errors import LabError
+from fairlab.net import host
 from fairlab.results import plots
+from fairlab.run import engine, exact, progress
 from fairlab.slbn.sessions import Plan
 from fairlab.slbn.sessions_tcp import TcpPlan
 from fairlab.slbn.simulated import Simulated
@@ -774,6 +776,12 @@ def test_runs_declare_all_their_sources(study: Study) -> None:
     own = {path.resolve() for path in fingerprints.study_files(study)}
     needed = set().union(*map(imported, own)) - own - imported_for_drawing()
     for case in study.cases(quick=False, seed=1):
+        if not case.what.sources():
+            # A model, in the study's own module: its fingerprint has that.
+            model = Path(inspect.getfile(type(case.what))).resolve()
+            assert model in own
+            assert imported(model) - own - imported_for_drawing() <= imported_for_records()
+            continue
         declared = {path.resolve() for path in fingerprints.files(TOP, case.what.sources())}
         for path in declared:
             if path.suffix in (".c", ".h"):
@@ -792,6 +800,11 @@ def imported(path: Path) -> set[Path]:
             names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
     files = (LAB / f"{name.replace('.', '/')}.py" for name in names)
     return {path for path in files if path.is_file()}
+
+
+def imported_for_records() -> set[Path]:
+    """Modules that start a run and store its record: no number of a model depends on them."""
+    return {Path(inspect.getfile(module)).resolve() for module in (host, engine, exact, progress)}
 
 
 def imported_for_drawing() -> set[Path]:
