@@ -210,9 +210,8 @@ static int slbn_check_place(const struct Qdisc *sch,
 	}
 	if (sch->parent != TC_H_ROOT && root->flags & TCQ_F_MQROOT &&
 	    netif_is_multiqueue(dev) && !slbn_link_find(dev)) {
-		NL_SET_ERR_MSG_MOD(
-			extack,
-			"slbn on one TX queue of a multi-queue device: attach it as the root qdisc");
+		NL_SET_ERR_MSG_MOD(extack,
+				   "multi-queue device: use slbn as the root");
 		return -EOPNOTSUPP;
 	}
 	return 0;

@@ -163,7 +163,8 @@ enum enforce_end {
  * @ceiling: it may send at this rate until @until, if that is more than @rate, bit/s.
  *	With htb this and all below are ignored
  * @until: ns, CLOCK_BOOTTIME, at most @lease; 0: there is no ceiling
- * @burst: depth of its token bucket, as time at @rate, ns; at least ENFORCE_BURST, at most ENFORCE_QUEUE apply
+ * @burst: depth of its token bucket, as time at @rate, ns; at least ENFORCE_BURST, at
+ *	most ENFORCE_QUEUE apply
  * @rtt: round-trip time of its path, ns, for CoDel; 0: unknown
  */
 struct enforce_limit {
