@@ -239,6 +239,8 @@ class Gallery:
         }
         path = self.path(run)
         refused = path.with_suffix(".refused")
+        # The fingerprint is of sources: what was built must be of the same ones.
+        build([run])
         try:
             # Not below OUT, which is on a network file system in a cluster.
             with tempfile.TemporaryDirectory(prefix="fairlab-") as scratch:
@@ -462,6 +464,16 @@ def _seconds(value: float) -> str:
     return f"{value:.0f} s" if value < 120 else f"{value / 60:.0f} min"
 
 
+def build(runs: Sequence[Run]) -> Path:
+    """Build the programs that RUNS need, if need be; the tree."""
+    top = host.tree()
+    if top is None:
+        raise CannotRunError("figures need the project's tree: run its scripts/fairlab")
+    slbn = any("userspace/slbnd" in run.case.what.sources() for run in runs)
+    engine.make(["traffic", "tc-plugins", "slbnsim", *(["tools"] if slbn else [])], ())
+    return top
+
+
 class Pool:
     """Does runs in parallel, as far as CPUs and memory allow."""
 
@@ -483,12 +495,7 @@ class Pool:
 
     def prepare(self, runs: Sequence[Run]) -> None:
         """Build the kernel and the programs once, before runs start in parallel."""
-        top = host.tree()
-        if top is None:
-            raise CannotRunError("figures need the project's tree: run its scripts/fairlab")
-        slbn = any("userspace/slbnd" in run.case.what.sources() for run in runs)
-        targets = ["traffic", "tc-plugins", "slbnsim", *(["tools"] if slbn else [])]
-        host.run("make", "--silent", "--no-print-directory", "-C", str(top), *targets)
+        top = build(runs)
         get = [str(top / "scripts" / "kernel"), "get", "--engine", "native", self.gallery.kernel]
         done = subprocess.run(get, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)
         if done.returncode:
