@@ -182,6 +182,18 @@ def relocate_headers(headers: Path) -> None:
         variables.write_text(text)
 
 
+def read_image(image: Path) -> tuple[bytes, str]:
+    """The octets of a kernel image, and its release."""
+    try:
+        content = image.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read the kernel {image}: {error.strerror}") from None
+    release = image_release(content)
+    if release is None:
+        raise UsageError(f"{image} is not a Linux kernel image")
+    return content, release
+
+
 def from_path(path: Path) -> Kernel:
     """A kernel given by a path: a kernel directory, an image, or a root with unpacked packages."""
     path = path.resolve()
@@ -193,13 +205,7 @@ def from_path(path: Path) -> Kernel:
             raise UsageError(f"no kernel in {path} (looked for boot/vmlinuz-*)")
     else:
         image, roots = path, [path.parent, path.parent.parent, Path("/")]
-    try:
-        content = image.read_bytes()
-    except OSError as error:
-        raise UsageError(f"cannot read the kernel {image}: {error.strerror}") from None
-    release = image_release(content)
-    if release is None:
-        raise UsageError(f"{image} is not a Linux kernel image")
+    content, release = read_image(image)
     modules = next((m for root in roots if (m := _modules_in(root, release))), None)
     if modules is None:
         where = ", ".join(map(str, roots))
@@ -209,13 +215,7 @@ def from_path(path: Path) -> Kernel:
 
 def in_root(image: Path, root: Path, place: Path) -> Kernel:
     """The kernel IMAGE whose modules are installed in ROOT, made in a directory of PLACE."""
-    try:
-        content = image.read_bytes()
-    except OSError as error:
-        raise UsageError(f"cannot read the kernel {image}: {error.strerror}") from None
-    release = image_release(content)
-    if release is None:
-        raise UsageError(f"{image} is not a Linux kernel image")
+    content, release = read_image(image)
     modules = root / "lib/modules" / release
     if not (modules / "modules.dep").exists():
         raise UsageError(f"no modules for {image}: {modules} has no modules.dep")
