@@ -120,6 +120,14 @@ build/traffic/fairtraffic: $(patsubst %,build/obj/userspace/traffic/%.o, \
 build/traffic/fairflow: $(patsubst %,build/obj/userspace/traffic/%.o, \
 	fairflow flow_send flow_samples common)
 
+# For programs of others in runs that repeat to the bit.
+RANDOM_DEVICE := build/lab/random_device.so
+RANDOM_DEVICE_OBJECTS := $(call objects,userspace/lab/random_device.c)
+$(RANDOM_DEVICE_OBJECTS): OBJECT_FLAGS = -fPIC -fvisibility=hidden
+$(RANDOM_DEVICE): $(RANDOM_DEVICE_OBJECTS)
+	@mkdir -p $(@D)
+	$(LINK) -shared -o $@ $^
+
 $(SLBNCTL_OBJECTS) $(SLBND_OBJECTS) $(SLBNSIM_OBJECTS): \
 	OBJECT_FLAGS = -D_GNU_SOURCE -DVERSION='"$(VERSION)"'
 $(SLBNCTL_OBJECTS) $(SLBND_OBJECTS) $(SLBNSIM_OBJECTS): VERSION
@@ -132,7 +140,7 @@ $(SLBNCTL) $(SLBND) $(SLBNSIM) $(TRAFFIC):
 tc-plugins: $(TC_PLUGINS)
 tools: $(SLBNCTL) $(SLBND) $(LIBSLBN)
 slbnsim: $(SLBNSIM)
-traffic: $(TRAFFIC)
+traffic: $(TRAFFIC) $(RANDOM_DEVICE)
 
 .PHONY: check-tools check-slbnsim
 check-tools:

@@ -97,6 +97,13 @@ def traffic_program(name: str = TRAFFIC) -> str:
     return found
 
 
+def random_device() -> Path | None:
+    """The library by which C++ programs have random numbers of the kernel, not of the CPU."""
+    top = tree()
+    found = top / "build" / "lab" / "random_device.so" if top else None
+    return found if found and found.is_file() else None
+
+
 def find_plugins() -> None:
     """Let tc find the tree's own plugins, unless TC_LIB_DIR is set."""
     top = tree()

@@ -10,13 +10,14 @@ this machine forwards without a rate limit.
 
 import contextlib
 import json
+import os
 import re
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -313,8 +314,17 @@ class Laboratory:
         """Run a shell script on NODE (with set -e); raise LabError if it fails."""
         return self.run(node, "sh", "-ec", script)
 
-    def start(self, node: str, command: list[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
-        """Start a program on NODE, which is ended with the network at the latest."""
+    def start(
+        self,
+        node: str,
+        command: list[str],
+        output: IO[bytes],
+        environment: Mapping[str, str] | None = None,
+    ) -> subprocess.Popen[bytes]:
+        """Start a program on NODE, which is ended with the network at the latest.
+
+        It gets what ENVIRONMENT adds to ours.
+        """
         # A signal in between would leave a process that _stop_children() does not know.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, host.STOPPING)
         try:
@@ -324,6 +334,7 @@ class Laboratory:
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,
+                    env=os.environ | environment if environment else None,
                     start_new_session=True,
                     preexec_fn=host.become_traffic,  # noqa: PLW1509 - there are no threads
                 )

@@ -93,6 +93,8 @@ def inputs(tree: Path, directory: Path, job: Mapping[str, Any]) -> dict[str, str
     programs = {name: Path(path) for name in (*PROGRAMS, *own) if (path := shutil.which(name))}
     programs |= {name: Path(name) for name in own if "/" in name and Path(name).is_file()}
     built = {path.name: path for glob in BUILT for path in sorted(tree.glob(glob))}
+    if own and (preloaded := host.random_device()):
+        built[preloaded.name] = preloaded
     built = {name: path for name, path in built.items() if path.is_file()}
     found = {f"program {name}": sha256(path) for name, path in programs.items()}
     found |= {f"built {name}": sha256(path) for name, path in built.items()}

@@ -7,7 +7,7 @@ has what it prints, NAME.json or NAME.fair its report.  iperf3 prints its report
 
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from fairlab.model.background import PACKETS
 from fairlab.model.errors import CannotRunError, LabError, UsageError
 from fairlab.net import host
 from fairlab.net.network import Laboratory
-from fairlab.run import flows
+from fairlab.run import engine, flows
 
 Process = subprocess.Popen[bytes]
 PING_INTERVAL = 0.2
@@ -52,6 +52,12 @@ def wait_server(
         raise LabError(f"no receiver listens on port {port}: {flows.said_error(output)}")
 
 
+def repeatable() -> dict[str, str]:
+    """What the environment of anybody's program needs so that a run in virtual time repeats."""
+    library = host.random_device() if engine.is_virtual() else None
+    return {"LD_PRELOAD": str(library)} if library else {}
+
+
 class Programs:
     """The programs of one run."""
 
@@ -69,9 +75,16 @@ class Programs:
     def output(self, name: str) -> Path:
         return self.lab.scratch / name
 
-    def _start(self, name: str, node: str, command: list[str], ending: str = "txt") -> Process:
+    def _start(
+        self,
+        name: str,
+        node: str,
+        command: list[str],
+        ending: str = "txt",
+        environment: Mapping[str, str] | None = None,
+    ) -> Process:
         with self.output(f"{name}.{ending}").open("wb") as printed:
-            return self.lab.start(node, command, printed)
+            return self.lab.start(node, command, printed, environment)
 
     def start_sink(
         self, name: str, node: str, address: str, port: int, kind: str, options: Sequence[str] = ()
@@ -130,7 +143,7 @@ class Programs:
         if self.running:
             self.running.write_text("\n".join([*(self.own.keys() - self.ended.keys()), name]))
         try:
-            self.own[name] = self._start(name, node, command)
+            self.own[name] = self._start(name, node, command, environment=repeatable())
         except OSError as error:
             raise UsageError(f"{command[0]}: {error.strerror}") from None
 
