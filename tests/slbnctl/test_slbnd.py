@@ -451,3 +451,61 @@ def test_times_go_on_in_suspend(tmp_path: Path) -> None:
         words = struct.unpack(f"={len(contents) // 8}Q", contents)
         # When the session's Join was sent.
         assert any(now - 60 * 10**9 < word <= now for word in words)
+
+
+def in_memory(pid: int, *wanted: bytes) -> int:
+    """How often a process has any of some octets in what it may write."""
+    found = 0
+    maps = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
+        for line in maps:
+            where, rights = line.split()[:2]
+            first, last = (int(end, 16) for end in where.split("-"))
+            if rights.startswith("rw"):
+                memory.seek(first)
+                contents = memory.read(last - first)
+                found += sum(contents.count(each) for each in wanted)
+    return found
+
+
+def test_keys_are_in_memory_once(tmp_path: Path) -> None:
+    """While slbnd has them: no copy outlives them, of their file, a request, or a reload."""
+    file = tmp_path / "keys"
+    keys = [bytes(range(first, first + 16)) for first in range(0x10, 0x90, 0x20)]
+
+    def copies() -> list[int]:
+        # As octets, or as a half of what the file has.
+        return [
+            in_memory(made.process.pid, key, key.hex()[:16].encode(), key.hex()[16:].encode())
+            for key in keys
+        ]
+
+    def write(*numbers: int) -> None:
+        file.write_text("".join(f"{number} {keys[number].hex()}\n" for number in numbers))
+        file.chmod(0o600)
+
+    def reload() -> None:
+        made.process.send_signal(signal.SIGHUP)
+        assert made.notification().startswith("RELOADING=1")
+        assert made.notification() == "READY=1"
+
+    write(0)
+    # To find a function at its first call, the linker saves registers on the stack.
+    with (
+        agent(tmp_path, f"--key-file={file}", LD_BIND_NOW="1") as made,
+        libslbn.Connection(str(made.socket)) as us,
+    ):
+        assert copies() == [1, 0, 0, 0]
+        us.add_key(1, keys[1])
+        assert copies() == [1, 1, 0, 0]
+        us.retire_key(0)
+        assert copies() == [0, 1, 0, 0]
+        write(2, 3)
+        reload()
+        assert copies() == [0, 0, 1, 1]
+        us.retire_key(3)
+        assert copies() == [0, 0, 1, 0]
+        # A file that is refused.
+        file.write_text(f"3 {keys[3].hex()}\n3 {keys[0].hex()}\n")
+        reload()
+        assert copies() == [0, 0, 1, 0]

@@ -782,6 +782,8 @@ void api_serve(struct api *api, struct client *client, u32 events, u64 now)
 			return;
 		}
 		serve_request(api, client, &request, length, now);
+		/* It may contain a key. */
+		explicit_bzero(&request, sizeof(request));
 	}
 	/* The client closed the connection and will not read its reply. */
 	if (is_busy(client) && events & (EPOLLHUP | EPOLLERR)) {

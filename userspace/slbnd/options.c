@@ -135,26 +135,27 @@ static bool read_key_line(struct slbn_keys *keys, char *line)
 	char *rest = line;
 	char *first = strtok_r(line, blank, &rest);
 	char *second = first ? strtok_r(NULL, blank, &rest) : NULL;
-	u8 secret[SLBN_KEY_LENGTH];
 	struct slbn_key key;
+	bool valid;
 	__u64 id = 0;
 
 	if (!first)
 		return true;
 	if (second && !units_count(first, "", &id))
 		return false;
-	if (id > 255 || strtok_r(NULL, blank, &rest) ||
-	    !link_key_parse(second ?: first, secret))
+	if (id > 255 || strtok_r(NULL, blank, &rest))
 		return false;
 	key.id = id;
-	memcpy(key.secret, secret, sizeof(key.secret));
-	return slbn_key_add(keys, &key);
+	valid = link_key_parse(second ?: first, (u8 *)key.secret) &&
+		slbn_key_add(keys, &key);
+	explicit_bzero(&key, sizeof(key));
+	return valid;
 }
 
 /* Keys are secrets: read them from a file, not from the command line. */
 static bool read_keys(struct options *options, const char *path)
 {
-	char line[KEY_LINE_LENGTH];
+	char line[KEY_LINE_LENGTH], buffer[BUFSIZ];
 	bool valid = true;
 	struct stat status;
 	FILE *file;
@@ -166,6 +167,8 @@ static bool read_keys(struct options *options, const char *path)
 	file = fopen(path, "re");
 	if (!file)
 		return false;
+	/* The C library would free its own one with the keys in it. */
+	setvbuf(file, buffer, _IOFBF, sizeof(buffer));
 	options->keys_readable =
 		!fstat(fileno(file), &status) && status.st_mode & 077;
 	while (valid && fgets(line, sizeof(line), file))
@@ -174,6 +177,7 @@ static bool read_keys(struct options *options, const char *path)
 	valid = valid && !ferror(file) && options->keys.count;
 	fclose(file);
 	explicit_bzero(line, sizeof(line));
+	explicit_bzero(buffer, sizeof(buffer));
 	return valid;
 }
 

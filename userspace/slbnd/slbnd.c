@@ -435,6 +435,7 @@ static void reload(int argc, char **argv)
 		configure(&options);
 		log_info("the configuration has been reloaded");
 	}
+	explicit_bzero(&options.keys, sizeof(options.keys));
 	service_notify("READY=1");
 }
 
@@ -604,7 +605,9 @@ static bool start(void)
 		log_error("%s", shifted);
 		return false;
 	}
+	/* The only copy, so that none remains of a key that is retired. */
 	slbnd.transport.keys = slbnd.options.keys;
+	explicit_bzero(&slbnd.options.keys, sizeof(slbnd.options.keys));
 	error = transport_open(&slbnd.transport, SERVICE_SOCKET, given);
 	if (error) {
 		log_error("UDP port %d: %s", SLBN_PORT, strerror(error));

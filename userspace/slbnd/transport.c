@@ -275,6 +275,29 @@ void transport_close(struct transport *transport)
 	}
 }
 
+static int add_key(struct slbn_keys *keys, const struct slbn_key *key,
+		   bool accept_only)
+{
+	const struct slbn_key *known = slbn_key_find(keys, key->id);
+
+	if (known) {
+		if (memcmp(known->secret, key->secret, sizeof(key->secret)))
+			return -EEXIST;
+		if (!accept_only && known != &keys->key[keys->count - 1]) {
+			keys->key[0] = keys->key[1];
+			keys->key[1] = *key;
+		}
+		return 0;
+	}
+	if (!slbn_key_add(keys, key))
+		return -ENOSPC;
+	if (accept_only && keys->count > 1) {
+		keys->key[1] = keys->key[0];
+		keys->key[0] = *key;
+	}
+	return 0;
+}
+
 /**
  * transport_add_key() - add a key, or sign with it from now on
  * @transport: the sockets
@@ -288,27 +311,13 @@ void transport_close(struct transport *transport)
 int transport_add_key(struct transport *transport, u8 id, const u8 *secret,
 		      bool accept_only)
 {
-	const struct slbn_key *known = slbn_key_find(&transport->keys, id);
-	struct slbn_keys *keys = &transport->keys;
 	struct slbn_key key = { .id = id };
+	int error;
 
 	memcpy(key.secret, secret, sizeof(key.secret));
-	if (known) {
-		if (memcmp(known->secret, key.secret, sizeof(key.secret)))
-			return -EEXIST;
-		if (!accept_only && known != &keys->key[keys->count - 1]) {
-			keys->key[0] = keys->key[1];
-			keys->key[1] = key;
-		}
-		return 0;
-	}
-	if (!slbn_key_add(keys, &key))
-		return -ENOSPC;
-	if (accept_only && keys->count > 1) {
-		keys->key[1] = keys->key[0];
-		keys->key[0] = key;
-	}
-	return 0;
+	error = add_key(&transport->keys, &key, accept_only);
+	explicit_bzero(&key, sizeof(key));
+	return error;
 }
 
 /**
