@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import re
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.kernel.genetlink import SECOND, A, Genetlink, given
-from tests.kernel.net import wait_for
+from tests.kernel.net import TRACING, sh, tracing, wait_for
 from tests.kernel.rtnetlink import NLA_F_NESTED, NetlinkError, attribute
 from tests.kernel.slbn import MEGA, Agent, Chain, agents, chain
 from tests.kernel.slbn_sessions import KEY, NEW, OTHER_KEY, Sessions, check_dropped, expect
@@ -259,6 +261,71 @@ def test_keys_are_added_and_retired() -> None:
         assert keys() == (0, 9)
         family.set(A0, given(key=b""))
         assert keys() == ()
+
+
+#: What is freed as sensitive, with up to 2048 octets before they are overwritten.
+SENSITIVE = "p:slbn/sensitive kfree_sensitive object=%di " + " ".join(
+    f"w{n}=+{512 * n}(%di):x64[64]" for n in range(4)
+)
+WORD = re.compile(r"\b0x[0-9a-f]+\b|\(fault\)")
+
+
+@contextlib.contextmanager
+def frees(definition: str = "", condition: str = "") -> Iterator[Path]:
+    """Record what is freed as sensitive, and by kfree() if DEFINITION says what of it."""
+    events = TRACING / "kprobe_events"
+    events.write_text(f"{SENSITIVE}\n{definition}\n")
+    names = ["slbn/sensitive"]
+    try:
+        if definition:
+            names.append("slbn/freed")
+        with tracing(*names) as trace:
+            if condition:
+                (trace.parent / "events/slbn/freed/filter").write_text(condition)
+            yield trace
+    finally:
+        events.write_text("")
+
+
+def with_key(trace: Path, word: str) -> dict[str, int]:
+    """Where the objects that were freed as sensitive had a key: octets from their start."""
+    found = {}
+    for line in trace.read_text().splitlines():
+        if " sensitive: " in line:
+            address, words = line.split("object=")[1].split(" ", 1)
+            each = WORD.findall(words)
+            if word in each:
+                found[address] = 8 * each.index(word)
+    return found
+
+
+@pytest.mark.stock
+@pytest.mark.tier("all")
+def test_keys_are_overwritten_before_their_memory_is_freed() -> None:
+    """That of the link, and of each set of keys that packets have read."""
+    word = hex(struct.unpack("=Q", KEY[:8])[0])
+
+    def end_link(trace: Path) -> dict[str, int]:
+        with keyed(3, 9) as (_, family):
+            # The set before each key had been added, if it had any, is freed by RCU.
+            wait_for(lambda: len(with_key(trace, word)) == 1)
+            sh("tc qdisc del dev a0 root")
+            assert family.dump_links() == []
+            wait_for(lambda: len(with_key(trace, word)) == 3)
+        return with_key(trace, word)
+
+    with frees() as trace:
+        places = sorted(set(end_link(trace).values()))
+    # Of a set, and of the link.
+    assert len(places) == 2
+    fetched = " ".join(f"k{n}=+{at}(%di):x64" for n, at in enumerate(places))
+    either = f"k0 == {word} || k1 == {word} || (k0 == 0 && k1 == 0)"
+    with frees(f"p:slbn/freed kfree object=%di {fetched}", either) as trace:
+        objects = end_link(trace)
+        freed = [line for line in trace.read_text().splitlines() if " freed: " in line]
+    assert [line for line in freed if word in line] == []
+    empty = {line.split("object=")[1].split()[0] for line in freed}
+    assert len(empty & set(objects)) >= 2, (empty, objects)
 
 
 def test_bad_key_requests_are_refused_with_a_reason() -> None:
