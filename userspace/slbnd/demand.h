@@ -101,6 +101,8 @@
 #define DEMAND_SLOW_START 16
 /* The same if it may send above its rate meanwhile (ceiling.h): what is measured. */
 #define DEMAND_BORROWER 2
+/* Growth until the first answer: in the round trip that was measured, and in one more. */
+#define DEMAND_JOINING 4
 /* Time without high use after which a flow's start is over, at least, ns. */
 #define DEMAND_QUIET (100 * DEMAND_MS)
 /*

@@ -103,6 +103,19 @@ static u64 first_demand(const struct flows *flows,
 	return fp_min64(demand, SLBN_RATE_MAX);
 }
 
+/*
+ * What a connection sends when its first rate can be assigned: less would end its slow
+ * start, where HyStart takes packets that wait in the pacer for a bottleneck.
+ */
+static u64 first_floor(const struct connection *connection)
+{
+	const struct agent_credit *sent = &connection->sent;
+	bool grows = connection->key.flow.protocol == IPPROTO_TCP &&
+		     demand_has_data(sent->packets, sent->octets);
+
+	return grows ? DEMAND_JOINING * connection->speed : connection->speed;
+}
+
 /* Join a session for a flow, if quotas allow it. */
 static bool join_session(struct flows *flows, struct detected_flow *detected,
 			 struct connection *connection)
@@ -148,7 +161,7 @@ static bool join_session(struct flows *flows, struct detected_flow *detected,
 	session->flags |= SLBN_DETECTED;
 	session->bursts = !restored;
 	session->detected = detected;
-	session->floor = restored ? 0 : connection->speed;
+	session->floor = restored ? 0 : first_floor(connection);
 	state_save(flows->agent->state, session);
 	detected->session = session;
 	detected->asked_at = flows->now;
