@@ -171,6 +171,19 @@ def test_acknowledgements_by_another_way(net: Chain, enforce_try: str) -> None:
         assert made.read_windows() == Windows(lowered, 0, 1)
 
 
+@EVERYWHERE
+def test_little_is_granted_before_a_rate(net: Chain, enforce_try: str) -> None:
+    """By a receiver that offers its whole buffer at once, as those of Linux 7.2 do."""
+    tcp_sysctl(net, 2, "rmem", "4096 250000000 250000000")
+    with enforcer(net.nodes[1], enforce_try) as made:
+        made.open("e1")
+        made.set_windows(True)
+        made.set_unassigned(2 * RATE)
+        flow = sender(net, 0, 2)
+        Traffic(flow).settle(0.3)
+        windows.watch(made, flow).check()
+
+
 def test_restart_keeps_what_was_granted(net: Chain, enforce_try: str) -> None:
     with enforcer(net.nodes[1], enforce_try) as made:
         assert made.ask("pins /sys/fs/bpf/windows") == ["ok"]

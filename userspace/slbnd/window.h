@@ -33,6 +33,15 @@
  * at most. What is granted remains granted when the ceiling ends, so a window that is
  * not filled must not be larger than what the pacer can delay at the rate.
  *
+ * A connection that has no rate yet has a bound, too: what a receiver offers at once may
+ * take its later rate minutes to send, and no edge moves back. The bound must not slow a
+ * connection that never gets a rate. A sender may have in flight what it began with and,
+ * at most, what was acknowledged since (RFC 5681, 3.1), so what it needs next is at most
+ * twice what it had in flight. The bound is four times that, as a part may not have come
+ * to the router yet; twice of what was acknowledged lately, for a host that is farther
+ * from the router than its peer is; and WINDOW_OPEN at least. What was granted remains,
+ * so a sender that pauses finds its window again.
+ *
  * The edge is counted from the highest octet known to have arrived: with SACK the
  * highest block, else a segment for each duplicate acknowledgment. Otherwise a sender
  * would pause for a round trip after a loss.
@@ -89,6 +98,15 @@
 
 /* The period of the least round-trip time, ns. */
 #define WINDOW_PERIOD 10000000000ULL
+
+/*
+ * The least window without a rate, octets: more than twice of what senders begin with, and
+ * some round trips of slow start with small segments.
+ */
+#define WINDOW_OPEN 0x40000U
+
+/* Without a rate, what was acknowledged in so long counts, and as much before, ns. */
+#define WINDOW_LATELY 250000000ULL
 
 /* Segments in a round of the loop, at least. */
 #define WINDOW_LOOP 8
@@ -171,6 +189,9 @@ struct window_start {
  * @size: octets that it may have in flight
  * @own: the same without the ceiling
  * @round: of struct window_sharing, when it last sent data
+ * @since: without a rate: when it began to count what is acknowledged
+ * @from: the acknowledgment then
+ * @passed: octets that were acknowledged as long before
  * @others: other connections of its session that send
  * @mss: octets of its full segments; until it sent one, what its SYNs announced
  * @headers: octets of headers of a segment on the wire
@@ -206,6 +227,9 @@ struct window {
 	u32 size;
 	u32 own;
 	u32 round;
+	u32 since;
+	u32 from;
+	u32 passed;
 	u16 others;
 	u16 mss;
 	u16 headers;
@@ -384,6 +408,41 @@ static inline u32 window_mss(u64 options)
 	return mss > WINDOW_MSS ? mss : WINDOW_MSS;
 }
 
+/* May the windows of a connection be lowered? */
+static inline bool window_allowed(const struct window_start *start)
+{
+	u32 host = start->options[WINDOW_HOST];
+	u32 peer = start->options[WINDOW_PEER];
+
+	return start->seen == WINDOW_BOTH &&
+	       !((host | peer) & (WINDOW_SIGNED | WINDOW_MALFORMED)) &&
+	       !(host & peer & WINDOW_MULTIPATH);
+}
+
+/* The scale of the peer's window fields, but those of SYNs. */
+static inline u32 window_scale(const struct window_start *start)
+{
+	u32 host = start->options[WINDOW_HOST];
+	u32 peer = start->options[WINDOW_PEER];
+
+	return host & peer & WINDOW_SCALED ? peer >> WINDOW_SCALE_SHIFT & 0xff :
+					     0;
+}
+
+/**
+ * window_opening() - choose the window of an acknowledgment before the first data
+ * @start: of the connection
+ * @field: window field
+ *
+ * Return: the window field, at most @field.
+ */
+static inline u32 window_opening(const struct window_start *start, u32 field)
+{
+	if (!window_allowed(start))
+		return field;
+	return fp_min(field, WINDOW_OPEN >> (window_scale(start) & 15));
+}
+
 /**
  * window_begin() - begin with a connection
  * @window: 0; set
@@ -397,16 +456,13 @@ static inline bool window_begin(struct window *window,
 {
 	u32 host = start->options[WINDOW_HOST];
 	u32 peer = start->options[WINDOW_PEER];
-	u32 both = host & peer, any = host | peer;
 
 	window->heard = now;
 	window->mss = fp_min(window_mss(host), window_mss(peer));
-	if (start->seen != WINDOW_BOTH ||
-	    any & (WINDOW_SIGNED | WINDOW_MALFORMED) || both & WINDOW_MULTIPATH)
+	if (!window_allowed(start))
 		return false;
-	if (both & WINDOW_SCALED)
-		window->scale = peer >> WINDOW_SCALE_SHIFT & 0xff;
-	window->sack = !!(both & WINDOW_SACK);
+	window->scale = window_scale(start);
+	window->sack = !!(host & peer & WINDOW_SACK);
 	window->known = 1;
 	return true;
 }
@@ -862,6 +918,29 @@ WINDOW_PART u32 window_express(const struct window *window, u32 room)
 	return room - lost;
 }
 
+/* Octets that a connection without a rate may have in flight; @flight was. */
+WINDOW_PART u32 window_without(struct window *window, u32 number, u32 flight)
+{
+	u32 lately = WINDOW_LATELY >> WINDOW_TIME_SHIFT, now;
+	u64 room;
+	s32 took;
+
+	if (!window)
+		return 0;
+	now = window_time(window->heard);
+	/* Times of acknowledgments may be a little too low: see struct window_ack. */
+	took = now - window->since;
+	if (took >= (s32)lately) {
+		window->passed =
+			took < 2 * (s32)lately ? number - window->from : 0;
+		window->from = number;
+		window->since = now;
+	}
+	room = 2 * ((u64)window->passed + (number - window->from));
+	room = fp_max64(room, 4ULL * flight);
+	return fp_min64(fp_max64(room, WINDOW_OPEN), WINDOW_MAX);
+}
+
 /*
  * The right edge that an acknowledgment of @number may grant, at most @offered. @flight
  * was in flight before it.
@@ -869,7 +948,7 @@ WINDOW_PART u32 window_express(const struct window *window, u32 room)
 WINDOW_PART u32 window_grant(struct window *window, u32 number, u32 arrived,
 			     u32 offered, u32 flight)
 {
-	u32 edge = offered, room;
+	u32 edge, room;
 
 	if (!window)
 		return 0;
@@ -878,6 +957,10 @@ WINDOW_PART u32 window_grant(struct window *window, u32 number, u32 arrived,
 			window_choose(window);
 		room = window_edge(window, arrived, flight) - number;
 		edge = number + window_express(window, room);
+	} else {
+		room = window_without(window, number, flight);
+		room += arrived - number;
+		edge = number + (room & -(1U << (window->scale & 15)));
 	}
 	if (window_before(edge, window->right))
 		edge = window->right;
@@ -912,7 +995,6 @@ WINDOW_PART u32 window_ack(struct window *window, const struct window_ack *ack)
 	}
 	window_sample(window, ack->now, number);
 	window->heard = ack->now;
-	window->silent = 0;
 	/* A sender that merges segments waits until there is room for all of them. */
 	room = window->mss * (window->merged ?: 1);
 	flight = window->sent - (window->acked ? window->ack : number);
@@ -922,8 +1004,16 @@ WINDOW_PART u32 window_ack(struct window *window, const struct window_ack *ack)
 		window->near |= 1;
 	arrived = window_arrived(window, ack);
 	offered = number + ((u32)ack->field << (window->scale & 15));
-	if (!window->acked)
+	if (!window->acked) {
+		/* At most what SYNs and window_opening() granted, or others that were not seen. */
 		window->right = offered;
+		if (!window->silent)
+			window->right =
+				number + fp_min(offered - number, WINDOW_OPEN);
+		window->from = number;
+		window->since = window_time(ack->now);
+	}
+	window->silent = 0;
 	window->ack = number;
 	window->field = ack->field;
 	window->acked = 1;

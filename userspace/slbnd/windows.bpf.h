@@ -633,6 +633,21 @@ find_entry(const struct rates_key *key)
 	return entry && connections_same(&entry->key, key) ? entry : NULL;
 }
 
+/* The same for an acknowledgment before the first data. Not static: see read_option(). */
+__noinline int windows_open(const struct window_entry *entry)
+{
+	struct scratch *scratch = get_scratch();
+	const struct packet *packet;
+
+	if (!scratch || !entry)
+		return 0;
+	packet = &scratch->packet;
+	if (is_excepted(packet, packet->key.source) ||
+	    is_excepted(packet, packet->key.destination))
+		return scratch->ack.field;
+	return window_opening(&entry->start, scratch->ack.field);
+}
+
 /*
  * The packet that is kept arrives. Returns its new window field; if it is the same, leave
  * it alone. Not static: see read_option().
@@ -671,8 +686,10 @@ __noinline int windows_arrive(void)
 		return ack->field;
 	}
 	window = &entry->window;
-	/* It may be that of an earlier connection with the same ports. */
-	if (!window->known || window_follows(&entry->start, ack->ack))
+	/* The window may be that of an earlier connection with the same ports. */
+	if (window_follows(&entry->start, ack->ack))
+		return windows_open(entry);
+	if (!window->known)
 		return ack->field;
 	/* The exact time is the most expensive part. */
 	ack->now = window_times(window, ack->ack) ? bpf_ktime_get_ns() :
