@@ -382,13 +382,17 @@ static void tcp_returns_unused_demand(void **state)
 		double before = flow.rate_wanted;
 		double t =
 			cbrt(0.5 * before * rtt / flow.packet / DEMAND_CUBIC_C);
+		double most;
 
 		flow.rtt = rtt;
 		start(&flow, before * 1.1);
 		run(&flow, 5);
 		flow.rate_wanted *= rnd_in(20, 75) / 100.0;
 		run(&flow, t + 2.6);
-		CHECK((double)flow.demand < 1.27 * flow.rate_wanted,
+		/* A step may contain one packet more than another. */
+		most = flow.rate_wanted + flow.packet * SECONDS / DEMAND_STEP;
+		most = fmax(1.27 * flow.rate_wanted, 1.126 * most);
+		CHECK((double)flow.demand < most,
 		      "%.0f to %.0f, rtt %.3f: demand %llu", before,
 		      flow.rate_wanted, rtt, flow.demand);
 	}
@@ -691,12 +695,14 @@ static void growing_tcp_reaches_its_share(void **state)
 
 /*
  * Whatever its first demand, an application gets little more than it uses, and rests,
- * but for two attempts with a smaller margin in DEMAND_LEARN. Its rate varies by 5 or
- * 30 % from tick to tick.
+ * but for three attempts in DEMAND_LEARN: after one, the margin is smaller, after the
+ * second as before, and after the third larger, if that was just enough. An attempt
+ * lasts one window, and another one if use grew. Its rate varies by 5 or 30 % from tick
+ * to tick.
  */
 static void application_is_not_raised(void **state)
 {
-	u32 r, n;
+	u32 r, n, w;
 
 	(void)state;
 	for (r = 0; r < ARRAY_SIZE(windowed_rtts); r++) {
@@ -709,13 +715,17 @@ static void application_is_not_raised(void **state)
 			start_windowed(&flow, flow.rate_wanted *
 						      rnd_in(110, 5000) / 100);
 			run_windowed(&flow, 30);
+			for (w = 0; w < 2 && !flow.d.lowered; w++)
+				run_windowed(&flow,
+					     (DEMAND_MAX_WINDOW + DEMAND_STEP) /
+						     SECONDS);
 			CHECK((double)flow.demand > flow.rate_wanted &&
 				      (double)flow.demand <
 					      (n % 2 ? 1.6 : 1.1) *
 						      flow.rate_wanted,
 			      "%.0f, rtt %.3f: %llu", flow.rate_wanted,
 			      flow.rtt, flow.demand);
-			CHECK(run_windowed(&flow, DEMAND_LEARN / SECONDS) <= 4,
+			CHECK(run_windowed(&flow, DEMAND_LEARN / SECONDS) <= 6,
 			      "%.0f, rtt %.3f: %llu", flow.rate_wanted,
 			      flow.rtt, flow.demand);
 		}
