@@ -235,7 +235,10 @@ class FakeLab:
     def __init__(self, scratch: Path) -> None:
         self.scratch = scratch
 
-    def start(self, node: str, command: list[str], output: Any) -> subprocess.Popen[bytes]:
+    def start(
+        self, node: str, command: list[str], output: Any, environment: Any
+    ) -> subprocess.Popen[bytes]:
+        assert environment is None
         script = f"echo a line; echo {node} has a reason; exit {'3' if node == 'bad' else '0'}"
         return subprocess.Popen(["sh", "-c", script], stdout=output)
 

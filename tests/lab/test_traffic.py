@@ -307,9 +307,41 @@ def test_full_output_device_is_reported() -> None:
 def test_make_traffic(tmp_path: Path) -> None:
     """make traffic, which fairlab calls, in a copy of the necessary files."""
     shutil.copytree(SOURCES, tmp_path / "userspace/traffic")
-    for name in ("Makefile", "VERSION", "userspace/build.mk", "userspace/install.mk"):
+    (tmp_path / "userspace/lab").mkdir()
+    for name in (
+        *("Makefile", "VERSION", "userspace/build.mk", "userspace/install.mk"),
+        "userspace/lab/random_device.c",
+    ):
         shutil.copy(TOP / name, tmp_path / name)
     subprocess.run(["make", "--silent", "-C", tmp_path, "traffic"], check=True)
     built = tmp_path / "build" / "traffic" / "fairtraffic"
     done = subprocess.run([built, "--help"], check=True, capture_output=True, text=True)
     assert done.stdout.startswith("usage: fairtraffic")
+
+
+RANDOM_DEVICE = """
+#include <iostream>
+#include <random>
+int main() { std::random_device device; std::cout << device(); }
+"""
+
+
+def test_random_device_is_replaced(tmp_path: Path) -> None:
+    """All that a C++ program calls of it comes from our library."""
+    program, library = tmp_path / "program", TOP / "build/lab/random_device.so"
+    subprocess.run(["make", "--silent", "-C", TOP, "traffic"], check=True)
+    subprocess.run(
+        ["g++", "-x", "c++", "-", "-o", program], input=RANDOM_DEVICE, text=True, check=True
+    )
+    shown, numbers = "", set()
+    for _ in range(3):
+        environment = {"LD_PRELOAD": str(library), "LD_DEBUG": "bindings"}
+        done = subprocess.run(
+            [program], env=environment, check=True, capture_output=True, text=True
+        )
+        numbers.add(done.stdout)
+        shown = done.stderr
+    assert len(numbers) == 3
+    bound = [line for line in shown.splitlines() if "St13random_device" in line]
+    assert len(bound) == 3
+    assert all(f"to {library} [0]" in line for line in bound)
