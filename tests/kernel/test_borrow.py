@@ -380,7 +380,8 @@ def test_many_connections_borrow_one_share(net: Chain, tmp_path: Path) -> None:
         shares, seen = [us.share(each.id)[0] for each in sessions(us)], guards(us)
         end = time.monotonic() + 1
         while time.monotonic() < end:
-            spend(flows, 0, 0.002)
+            # A few times in each cycle, whose shortest is the round trip.
+            spend(flows, 0, ROUND_TRIP / 4)
             borrowed = limits.borrowed()
             borrowers = max(borrowers, len(borrowed))
             most = max(most, sum(borrowed))

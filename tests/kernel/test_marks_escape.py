@@ -177,7 +177,9 @@ def test_each_mark(tmp_path: Path, queues: str, source: str, dscp: int) -> None:
 UNCOUNTED = [("5%", 0.45, 0.6), ("10%", 0, 0.1), ("0.5%", 0.94, 1.01)]
 
 
-@pytest.mark.parametrize("queue", ["pfifo limit 100", "drr_fq limit 400"])
+@pytest.mark.parametrize(
+    "queue", ["pfifo limit 100", pytest.param("drr_fq limit 400", marks=pytest.mark.tier("all"))]
+)
 @pytest.mark.parametrize(("unassigned", "least", "most"), UNCOUNTED)
 def test_default_class_without_bands(
     tmp_path: Path, queue: str, unassigned: str, least: float, most: float

@@ -109,6 +109,7 @@ def net() -> Iterator[Chain]:
         yield made
 
 
+@pytest.mark.tier("all")
 def test_keys_replaced_each_second_under_traffic(net: Chain, tmp_path: Path) -> None:
     """On a chain with data: no packet is dropped for its key, and rates do not change."""
     file = str(key_file(tmp_path, 0))
