@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The workflow: Snakemake runs the coin studies of test_gallery.py, locally and on clusters.
+"""The workflow: Snakemake runs the coin studies of test_gallery.py, locally and on a cluster.
 
-The clusters are emulated: commands with the names of Slurm's and Kubernetes' start each job at
-once, and store its state.
+The cluster is emulated: commands with the names of Slurm's start each job at once, and store its
+state.
 """
 
 import os
@@ -12,7 +12,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import yaml  # type: ignore[import-untyped]
 
 from tests.lab.labtools import TOP, run_fairlab
 from tests.lab.test_gallery import COINS, MINT, change
@@ -43,20 +42,6 @@ case $(cat "$jobs/$4/state") in
 good) state=COMPLETED ;; bad) state=TIMEOUT ;; *) state=RUNNING ;;
 esac
 echo "JobId=$4 JobName=run JobState=$state Reason=None"
-"""
-KUBECTL = """
-case $1 in
-create)
-	manifest=$(cat)
-	echo "$manifest" >>"$jobs.asked"
-	cd "$(echo "$manifest" | sed -n 's/^ *workingDir: "\\(.*\\)"/\\1/p')"
-	start sh "$(echo "$manifest" | sed -n 's,^ *command: ."/bin/sh"\\, "\\(.*\\)".,\\1,p')"
-	echo "job.batch/$number"
-	;;
-get)
-	case $(cat "$jobs/${2#job.batch/}/state") in good) echo Complete ;; bad) echo Failed ;; esac
-	;;
-esac
 """
 
 
@@ -200,32 +185,6 @@ def test_slurm_job_states(coins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (place / "0").mkdir(exist_ok=True)
         (place / "0" / "state").write_text(state)
         assert status("0") == f"{expected}\n"
-
-
-@pytest.mark.tier("all")
-def test_jobs_on_kubernetes(coins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = cluster(coins.parent, kubectl=KUBECTL)
-    monkeypatch.setenv("PATH", f"{coins.parent / 'bin'}:{os.environ['PATH']}")
-    monkeypatch.setenv("FAIRPATH_MOUNT", str(coins.parent))
-    profile = ("--profile", str(PROFILES / "kubernetes"), "--latency-wait", "5")
-    done = snakemake(coins, "fair-coin", *profile, quick="true")
-    assert done.returncode != 0 and "FAIRPATH_IMAGE: the image of the pods" in done.stdout
-    assert list(place.iterdir()) == []
-
-    monkeypatch.setenv("FAIRPATH_IMAGE", "registry.example/fairpath:1")
-    monkeypatch.setenv("FAIRPATH_CLAIM", "work")
-    done = snakemake(coins, "fair-coin", *profile, quick="true")
-    assert done.returncode == 0, done.stdout
-    assert (coins.parent / "out/report.html").exists()
-    manifest = yaml.safe_load((coins.parent / "jobs.asked").read_text())
-    assert (manifest["kind"], manifest["metadata"]["generateName"]) == ("Job", "fairpath-run-")
-    assert manifest["spec"]["activeDeadlineSeconds"] == 240 * 60
-    pod = manifest["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
-    assert container["image"] == "registry.example/fairpath:1"
-    assert container["resources"]["requests"] == {"cpu": "1", "memory": "612Mi"}
-    assert container["volumeMounts"] == [{"name": "work", "mountPath": str(coins.parent)}]
-    assert pod["volumes"] == [{"name": "work", "persistentVolumeClaim": {"claimName": "work"}}]
 
 
 @pytest.mark.tier("all")
