@@ -277,7 +277,7 @@ def test_report_and_figures_with_flows(tmp_path: Path) -> None:
         "background-source.json",
         "background-sink.json",
     }
-    names = [f"{name}.{f}" for name in plots.names(result) for f in plots.FORMATS]
+    names = [f"{name}.{f}" for name in plots.drawers(result) for f in plots.FORMATS]
     assert len(names) == 8
     assert [path.name for path in plots.draw(work, result)] == names
     assert ET.parse(work / "background.svg").getroot().tag.endswith("svg")
@@ -300,7 +300,7 @@ def test_report_and_figures_with_packets(tmp_path: Path) -> None:
 def test_report_without_a_background(tmp_path: Path) -> None:
     result = evaluated(tmp_path / "work", scenario(flows=parse_flows("reno"), seconds=12), share=1)
     assert "background" not in report.table(result)
-    assert plots.names(result) == ["throughput", "cwnd", "queue"]
+    assert list(plots.drawers(result)) == ["throughput", "cwnd", "queue"]
     assert result["queues"][0]["asked"] == "bfifo limit 375000"
 
 

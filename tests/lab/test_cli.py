@@ -13,9 +13,7 @@ import pytest
 
 from tests.lab.labtools import FAIRLAB, TOP, assert_refused, run_fairlab
 
-COMMANDS = (
-    *("run", "check", "five", "backbone", "list", "plot", "compare", "figure", "report", "flent"),
-)
+COMMANDS = ("run", "check", "backbone", "list", "plot", "compare", "figure", "report", "flent")
 RUN = ("run", "dumbbell", "--flows", "reno")
 
 
@@ -40,7 +38,7 @@ def test_all_options_are_in_the_man_page() -> None:
     ("arguments", "fragments"),
     [
         ((), ("required: COMMAND",)),
-        (("fly",), ("invalid choice: 'fly'", "run", "check", "five", "list", "plot")),
+        (("fly",), ("invalid choice: 'fly'", "run", "check", "list", "plot")),
         (("backbone", "--time", "34"), ("time '34': must be whole seconds, 35 to 3600",)),
         (
             ("backbone", "--variants", "slbn,red"),

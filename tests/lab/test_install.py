@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 TOP = Path(__file__).resolve().parents[2]
-COMMANDS = ("run", "check", "five", "backbone", "list", "plot", "compare", "figure", "report")
+COMMANDS = ("run", "check", "backbone", "list", "plot", "compare", "figure", "report")
 DUMBBELL = ("dumbbell", "--flows", "reno")
 
 pytestmark = pytest.mark.tier("test")

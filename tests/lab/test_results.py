@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Stored results: the directory, the Flent file, the figures, the report's table and sentences."""
+"""Stored results: the directory, the Flent file, the figures, the report's table."""
 
 import gzip
 import json
@@ -282,31 +282,3 @@ def test_report_table(tmp_path: Path) -> None:
     assert "queue delay   mean 30.0 ms, 95 % below 30.0 ms, max 30.0 ms; a full queue is 60" in text
     result["checks"]["trace_events_lost"] = 12
     assert "the trace lost 12 window events" in report.table(result)
-
-
-def test_report_sentences_follow_the_numbers(tmp_path: Path) -> None:
-    _, result = evaluated(tmp_path)
-    said = " ".join(report.sentences(result))
-    assert (
-        "bic #1 has the highest goodput, 14.35 Mbit/s or 1.50 times the fair share; reno the lowest"
-        in said
-    )
-    assert (
-        "by congestion control: bic 13.15, gaimd:aimd32 9.56, cubic 7.17, reno 4.78 Mbit/s" in said
-    )
-    assert "keeps at a loss: bic 50 %" in said
-    assert "30 ms on average, 50 % of what a full one would" in said
-    # The sentences change with the numbers.
-    result["flows"][4] |= {"throughput_bps": 40_000_000, "cuts": 0, "cut_keeps": None}
-    said = " ".join(report.sentences(result))
-    assert "reno has the highest goodput, 40.00 Mbit/s" in said and "cubic the lowest" in said
-    assert "No loss after the warm-up for reno" in said
-    assert "reno 50 %" not in said
-    result["total"] |= {"drops": 0, "loss": 0.0}
-    assert "nothing is lost" in " ".join(report.sentences(result))
-
-
-def test_report_sentences_of_a_single_flow(tmp_path: Path) -> None:
-    _, result = evaluated(tmp_path, "reno")
-    said = " ".join(report.sentences(result))
-    assert "the least" not in said and "by congestion control" not in said

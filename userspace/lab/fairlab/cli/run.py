@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The commands that run a scenario: run, check, five."""
+"""The commands that run a scenario: run, check."""
 
 import argparse
 import contextlib
@@ -8,19 +8,11 @@ import tempfile
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from fairlab.cli.measure import print_fitness
-from fairlab.cli.options import (
-    Parser,
-    add_output,
-    add_scenario,
-    add_where,
-    parse_scenario,
-    parse_where,
-)
+from fairlab.cli.options import add_output, add_scenario, add_where, parse_scenario, parse_where
 from fairlab.model.errors import CannotRunError
-from fairlab.model.scenario import Scenario
 from fairlab.net import host
 from fairlab.results import plots, report, store
 from fairlab.results.dumbbell import Dumbbell, build_programs
@@ -28,8 +20,6 @@ from fairlab.run import engine
 from fairlab.run.engine import JOB
 from fairlab.run.job import Job
 from fairlab.run.progress import Progress, style_here
-
-FIVE = "dumbbell --flows bic,bic,gaimd,cubic,reno --rate 50mbit --rtt 60ms --buffer 1bdp --time 40"
 
 Result = TypeVar("Result")
 
@@ -44,10 +34,6 @@ def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
     add_scenario(check)
     add_where(check)
     check.set_defaults(handler=check_scenario)
-    five = command("five", f"run {FIVE}, and describe the result in words")
-    add_where(five)
-    add_output(five)
-    five.set_defaults(handler=run_five)
 
 
 def require_own_network() -> None:
@@ -88,40 +74,16 @@ def short(path: Path) -> str:
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 
-def run_and_store(arguments: argparse.Namespace, what: Scenario) -> tuple[Path, dict[str, Any]]:
-    """Run a scenario; the directory of its result, and the result."""
-    job = Dumbbell(what, datetime.now().astimezone())
+def run_scenario(arguments: argparse.Namespace) -> None:
+    job = Dumbbell(parse_scenario(arguments), datetime.now().astimezone())
     with evaluated(arguments, job) as (work, result):
         directory = store.publish(work, arguments.out.absolute(), job.date, result)
         plots.draw(directory, result)
-        return directory, result
-
-
-def run_scenario(arguments: argparse.Namespace) -> None:
-    show(arguments, *run_and_store(arguments, parse_scenario(arguments)))
-
-
-def show(arguments: argparse.Namespace, directory: Path, result: dict[str, Any]) -> None:
-    """Print a result, as JSON or as a table."""
     if arguments.json:
         print(json.dumps(store.without_curves(result) | {"directory": str(directory)}, indent=2))
         return
     print(report.table(result))
     print(f"\nresults and figures: {short(directory)}/")
-
-
-def run_five(arguments: argparse.Namespace) -> None:
-    parser = Parser()
-    add_scenario(parser)
-    add_where(parser)
-    directory, result = run_and_store(arguments, parse_scenario(parser.parse_args(FIVE.split())))
-    show(arguments, directory, result)
-    if not arguments.json:
-        for name in plots.names(result):
-            print(f"  {short(directory / name)}.png")
-        print("\nWhat is to be seen:")
-        for sentence in report.sentences(result):
-            print(f"- {sentence}")
 
 
 def check_scenario(arguments: argparse.Namespace) -> None:

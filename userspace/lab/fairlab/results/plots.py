@@ -239,11 +239,6 @@ def drawers(result: dict[str, Any]) -> dict[str, Any]:
     return DRAWERS | more
 
 
-def names(result: dict[str, Any]) -> list[str]:
-    """The figures that a result has."""
-    return list(drawers(result))
-
-
 def draw(directory: Path, result: dict[str, Any]) -> list[Path]:
     """Draw all figures of a result into its directory; their files."""
     require()

@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A result as a table, and described in sentences.
+"""A result as a table."""
 
-All numbers and comparisons are computed from the result.
-"""
-
-import statistics
 from typing import Any
 
 from fairlab.results import store, trust
@@ -107,67 +103,3 @@ def _background(result: dict[str, Any]) -> list[str]:
         f"available     {_mbits(available)} Mbit/s beside it; the flows use {100 * used:.0f} %"
     )
     return lines
-
-
-def _throughput(flow: dict[str, Any]) -> int:
-    return int(flow["throughput_bps"])
-
-
-def _by_cc(flows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """The flows of each congestion control with its preset, best mean first."""
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for flow in flows:
-        name = f"{flow['cc']}:{flow['preset']}" if flow["preset"] else flow["cc"]
-        groups.setdefault(name, []).append(flow)
-
-    def mean(name: str) -> float:
-        return statistics.fmean(flow["throughput_bps"] for flow in groups[name])
-
-    return {name: groups[name] for name in sorted(groups, key=mean, reverse=True)}
-
-
-def sentences(result: dict[str, Any]) -> list[str]:
-    """The main results in sentences."""
-    flows, total = result["flows"], result["total"]
-    fair = total["fair_share_bps"]
-    delay = total["queue_delay_ms"]
-    found = []
-    ordered = sorted(flows, key=_throughput)
-    worst, best = ordered[0], ordered[-1]
-    if len(flows) > 1:
-        most, least = best["throughput_bps"], worst["throughput_bps"]
-        found.append(
-            f"{best['label']} has the highest goodput, {_mbits(most)} Mbit/s or {most / fair:.2f}"
-            f" times the fair share; {worst['label']} the lowest, {_mbits(least)} Mbit/s or"
-            f" {least / fair:.2f} times.  Jain's index is {total['jain']:.3f}"
-            f" (1 is equal, {1 / len(flows):.2f} one flow alone)."
-        )
-    groups = _by_cc(flows)
-    if len(groups) > 1:
-        means = [
-            f"{name} {_mbits(statistics.fmean(flow['throughput_bps'] for flow in its))}"
-            for name, its in groups.items()
-        ]
-        found.append(f"Mean goodput of a flow, by congestion control: {', '.join(means)} Mbit/s.")
-    kept = {
-        name: statistics.median(values)
-        for name, its in groups.items()
-        if (values := [flow["cut_keeps"] for flow in its if flow["cut_keeps"] is not None])
-    }
-    if kept:
-        words = [f"{name} {100 * keep:.0f} %" for name, keep in kept.items()]
-        found.append(f"Part of the window that a flow keeps at a loss: {', '.join(words)}.")
-    never = [flow["label"] for flow in flows if not flow["cuts"]]
-    if never and total["drops"]:
-        found.append(f"No loss after the warm-up for {', '.join(never)}.")
-    found.append(
-        f"The queue delays packets by {delay['mean']:.0f} ms on average,"
-        f" {100 * delay['mean'] / delay['full']:.0f} % of what a full one would; the link is busy"
-        f" {100 * total['utilisation']:.1f} % of the time, and"
-        + (
-            f" {100 * total['loss']:.3f} % of the packets are lost."
-            if total["drops"]
-            else " nothing is lost."
-        )
-    )
-    return found
