@@ -64,12 +64,13 @@ def test_help(venv: Path, command: str) -> None:
     assert done.returncode == 0 and done.stdout.startswith("usage: fairlab"), done.stderr
 
 
-def test_all_modules_are_installed(venv: Path) -> None:
+def test_all_files_are_installed(venv: Path) -> None:
     lab = TOP / "userspace" / "lab" / "fairlab"
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     installed = venv / "lib" / version / "site-packages" / "fairlab"
-    names = {str(path.relative_to(lab)) for path in lab.rglob("*.py")}
-    assert names == {str(path.relative_to(installed)) for path in installed.rglob("*.py")}
+    for kind in ("*.py", "*.toml", "*.html", "*.css"):
+        names = {str(path.relative_to(lab)) for path in lab.rglob(kind)}
+        assert names == {str(path.relative_to(installed)) for path in installed.rglob(kind)}
 
 
 def test_figures_are_listed(venv: Path) -> None:

@@ -302,6 +302,7 @@ def short(path: Path) -> str:
 
 
 def report(arguments: argparse.Namespace) -> None:
+    plots.require()
     from fairlab.figures import gallery, webpage
 
     place = _gallery(arguments)

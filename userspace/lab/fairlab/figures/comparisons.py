@@ -8,12 +8,11 @@ replaces tables in a page of Markdown.
 """
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from fairlab.figures import html
 from fairlab.figures.gallery import read_json, write_whole
-from fairlab.figures.html import conditions, escaped, head, image, numbers
 from fairlab.model.errors import UsageError
 
 REPORT, TITLE = "report.html", "Comparison of stacks"
@@ -31,41 +30,9 @@ def stored(out: Path) -> dict[Path, dict[str, Any]]:
     return found
 
 
-def section(out: Path) -> Iterator[str]:
-    """The comparisons in OUT as part of a page; nothing if there are none."""
-    found = stored(out)
-    if not found:
-        return
-    yield f"<h2>{TITLE}</h2>"
-    yield (
-        "<p>One workload on many stacks, with the same flows for each seed. Numbers are means; ±"
-        " is half of the 95 % interval over the seeds. docs/compare.md describes workloads,"
-        " settings and measures.</p>"
-    )
-    for path, document in found.items():
-        yield from article(path, document)
-
-
-def article(path: Path, document: dict[str, Any]) -> Iterator[str]:
-    yield f'<article id="compare-{escaped(document["name"])}">'
-    yield f"<h3>{escaped(document['title'])}</h3>"
-    yield f'<p class="faint"><code>{escaped(document["name"])}</code></p>'
-    yield f"<dl><dt>Setting</dt><dd>{escaped(document['setting'])}</dd></dl>"
-    if document["stale"]:
-        yield f"<p><strong>Stale:</strong> {document['stale']} runs are of other sources.</p>"
-    alternative = f"{document['title']}: each measure of each stack, as in the table"
-    picture = f'<img src="{image(path)}" alt="{escaped(alternative)}">'
-    yield f'<figure class="panels" tabindex="0">{picture}</figure>'
-    columns, *rows = turned(document)
-    yield from numbers({"columns": columns, "rows": rows})
-    yield "<ul>"
-    for line in document["worse"]:
-        yield f"<li>{escaped(line)}</li>"
-    for name, reason in document["missing"].items():
-        yield f"<li>{escaped(name)}: not run: {escaped(reason)}</li>"
-    yield "</ul>"
-    yield from conditions(document)
-    yield "</article>"
+def shown(out: Path) -> list[tuple[Path, dict[str, Any], list[tuple[str, ...]]]]:
+    """The same as a list, each with its table, for a page."""
+    return [(path, document, turned(document)) for path, document in stored(out).items()]
 
 
 def turned(document: dict[str, Any]) -> list[tuple[str, ...]]:
@@ -132,6 +99,5 @@ def publish(page: Path, out: Path) -> list[str]:
 
 def write(out: Path) -> Path:
     """Write OUT/report.html."""
-    page = [*head(TITLE), "<body>\n<main>", *section(out), "</main>\n</body>\n</html>\n"]
-    write_whole(out / REPORT, "\n".join(page))
+    write_whole(out / REPORT, html.page(TITLE, shown(out)))
     return out / REPORT

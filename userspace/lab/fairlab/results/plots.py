@@ -41,9 +41,10 @@ STYLE = {
 
 
 def require() -> None:
-    """Can figures be drawn here?  Known before a run, rather than after it."""
-    if importlib.util.find_spec("matplotlib") is None:
-        raise CannotRunError("matplotlib is missing; install the package python3-matplotlib")
+    """Can figures and pages be made here?  Known before a run, rather than after it."""
+    for module in ("matplotlib", "jinja2"):
+        if importlib.util.find_spec(module) is None:
+            raise CannotRunError(f"{module} is missing; install the package python3-{module}")
 
 
 def looks(flows: list[dict[str, Any]]) -> list[dict[str, Any]]:
