@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable
 from datetime import datetime
 
-from fairlab.cli.options import add_output, add_where
-from fairlab.cli.run import evaluated, short
+from fairlab.cli.options import add_output, add_where, short
+from fairlab.cli.run import evaluated
 from fairlab.model import units
 from fairlab.model.errors import CheckFailedError, UsageError
 from fairlab.results import store

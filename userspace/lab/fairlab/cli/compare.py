@@ -2,20 +2,18 @@
 """The command compare: one workload on many stacks, one table and one picture."""
 
 import argparse
+import contextlib
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairlab.cli.figures import add_seeds, jobs_of, seeds_of, short
+from fairlab.cli.options import add_jobs, add_output, add_runs, jobs_of, seeds_of, short
 from fairlab.model.errors import CannotRunError, LabError, UsageError
 from fairlab.results import plots, trust
-from fairlab.run import engine
 from fairlab.run.progress import Progress, style_here
 
 # The command imports the gallery and the comparisons itself: others need not load them.
-
-OUT = Path("results/compare")
 
 
 def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
@@ -24,14 +22,10 @@ def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
     add("workload", nargs="?", metavar="WORKLOAD", help="none: list them")
     add("--stacks", metavar="LIST", help="of pfifo, fq_codel, cake, ... (all)")
     add("--congestion", default="cubic", metavar="LIST", help="congestion controls, or all (cubic)")
-    add_seeds(parser, "10")
-    add("--jobs", type=int, metavar="N", help="runs at a time (as many as there are CPUs)")
-    add("--kernel", default=engine.DEFAULT_KERNEL, metavar="VERSION", help="6.1, 6.12, 7.2 (6.1)")
-    add("--out", type=Path, default=OUT, metavar="DIR", help=f"directory for results ({OUT})")
-    add("--draw", action="store_true", help="only draw, from the stored runs")
+    add_runs(parser, "10")
+    add_jobs(parser)
+    add_output(parser, "results/compare")
     add("--publish", type=Path, metavar="PAGE", help="put the tables in DIR into a Markdown page")
-    add("--json", action="store_true", help="print the result as JSON instead of a table")
-    add("--quiet", action="store_true", help="print no progress")
     parser.set_defaults(handler=compare)
 
 
@@ -68,8 +62,7 @@ def compare(arguments: argparse.Namespace) -> None:
     ccs = parse_list(
         arguments.congestion, (*CCS, *(c for c in L4S if c not in CCS)), "congestion control"
     )
-    if arguments.jobs is not None and arguments.jobs < 1:
-        raise UsageError(f"jobs {arguments.jobs}: must be at least 1")
+    jobs_of(arguments)
     if not cases(stacks, ccs):
         raise UsageError(f"{', '.join(ccs)} runs on dualpi2 only: add it to --stacks")
     plots.require()
@@ -89,7 +82,7 @@ def run_and_print(
     study = studies.Comparison(workload, stacks, ccs)
     missing: dict[str, str] = {}
     progress = Progress(style_here(arguments.quiet))
-    with gallery.ended_line(progress):
+    with contextlib.closing(progress):
         if not arguments.draw:
             missing = run_all(place, study, jobs_of(arguments), progress)
         else:

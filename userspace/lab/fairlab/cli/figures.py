@@ -7,55 +7,50 @@ claim is a finding, not a failure: the figure is drawn all the same, and the exi
 """
 
 import argparse
+import contextlib
 import dataclasses
 import json
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from fairlab.cli.options import (
+    add_jobs,
+    add_print,
+    add_runs,
+    check_seed,
+    jobs_of,
+    seeds_of,
+    short,
+)
 from fairlab.model.errors import CheckFailedError, LabError, UsageError
 from fairlab.results import plots, trust
-from fairlab.run import engine
 from fairlab.run.progress import Progress, style_here
 
 # The commands import the gallery themselves: others need not load its modules.
 
-#: As many runs as anybody could want, and what all programs take as a seed.
-MAX_SEEDS, MAX_SEED = 1000, 2**31 - 1
-
 
 def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
     parser = command("figure", "run and draw published figures again, in virtual time")
-    add_figure(parser)
-    parser.set_defaults(handler=figure)
-    parser = command("report", "put all figures on one page, beside the published claims")
-    add_report(parser)
-    parser.set_defaults(handler=report)
-
-
-def add_figure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "names", nargs="*", metavar="NAME", help="a figure, or a pattern ('bic-*'); none: list them"
     )
     add_where(parser)
-    add("--jobs", type=int, metavar="N", help="runs at a time (as many as there are CPUs)")
+    add_jobs(parser)
+    add_print(parser)
     add("--run", metavar="CASE@SEED", help="only run this case, even if it is stored")
-    add("--draw", action="store_true", help="only draw, from the stored runs")
     add("--plan", action="store_true", help="only list the runs, as JSON, and which are current")
     add(
         "--restamp",
         action="store_true",
         help="accept stored runs as current, after changes that cannot change a number",
     )
-    add("--json", action="store_true", help="the result as JSON")
-    add("--quiet", action="store_true", help="no progress")
-
-
-def add_report(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(handler=figure)
+    parser = command("report", "put all figures on one page, beside the published claims")
     add_where(parser)
     parser.add_argument("--json", action="store_true", help="the summary as JSON")
+    parser.set_defaults(handler=report)
 
 
 def add_where(parser: argparse.ArgumentParser) -> None:
@@ -67,31 +62,8 @@ def add_where(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="where figures go (results/figures, or with --quick results/figures-quick)",
     )
-    add("--kernel", default=engine.DEFAULT_KERNEL, metavar="VERSION", help="6.1, 6.12, 7.2 (6.1)")
-    add_seeds(parser, "the study's own: two, some have more; --quick: one")
+    add_runs(parser, "the study's own: two, some have more; --quick: one")
     add("--studies", type=Path, metavar="FILE", help="studies of your own: Python, with STUDIES")
-
-
-def add_seeds(parser: argparse.ArgumentParser, default: str) -> None:
-    add = parser.add_mutually_exclusive_group().add_argument
-    add("--seeds", type=int, metavar="N", help=f"the seeds 1 to N ({default})")
-    add("--seed", type=int, action="append", metavar="N", help="this seed only (repeatable)")
-
-
-def seeds_of(arguments: argparse.Namespace) -> tuple[int, ...]:
-    """The seeds that the user has chosen; none: each study's own."""
-    if arguments.seeds is not None:
-        if not 1 <= arguments.seeds <= MAX_SEEDS:
-            raise UsageError(f"seeds {arguments.seeds}: must be 1 to {MAX_SEEDS}")
-        return tuple(range(1, arguments.seeds + 1))
-    for seed in arguments.seed or ():
-        check_seed(seed)
-    return tuple(dict.fromkeys(arguments.seed or ()))
-
-
-def check_seed(seed: int) -> None:
-    if not 1 <= seed <= MAX_SEED:
-        raise UsageError(f"seed {seed}: must be 1 to {MAX_SEED}")
 
 
 def _gallery(arguments: argparse.Namespace) -> Any:
@@ -112,8 +84,7 @@ def _check(arguments: argparse.Namespace) -> None:
     for option in ("draw", "restamp"):
         if getattr(arguments, option) and not arguments.names:
             raise UsageError(f"--{option} needs figures")
-    if arguments.jobs is not None and arguments.jobs < 1:
-        raise UsageError(f"jobs {arguments.jobs}: must be at least 1")
+    jobs_of(arguments)
 
 
 def figure(arguments: argparse.Namespace) -> None:
@@ -137,7 +108,7 @@ def figure(arguments: argparse.Namespace) -> None:
     if arguments.run:
         if len(chosen) != 1:
             raise UsageError("--run needs one figure")
-        with gallery.ended_line(Progress(style_here(arguments.quiet))) as progress:
+        with contextlib.closing(Progress(style_here(arguments.quiet))) as progress:
             place.execute(_find(place, chosen[0], arguments.run), progress)
         return
     _make(arguments, place, chosen)
@@ -219,7 +190,7 @@ def _make(arguments: argparse.Namespace, place: Any, chosen: Sequence[Any]) -> N
     plots.require()
     progress = Progress(style_here(arguments.quiet))
     failures: list[Any] = []
-    with gallery.ended_line(progress):
+    with contextlib.closing(progress):
         if not arguments.draw:
             runs = [run for study in chosen for run in place.runs(study)]
             todo = [run for run in runs if not place.is_current(run)]
@@ -251,11 +222,6 @@ def _make(arguments: argparse.Namespace, place: Any, chosen: Sequence[Any]) -> N
     broken = sum(claim["verdict"] == "inconsistent" for claim in claims)
     if broken:
         raise CheckFailedError(f"{broken} of {len(claims)} claims are inconsistent")
-
-
-def jobs_of(arguments: argparse.Namespace) -> int:
-    """Runs at a time."""
-    return arguments.jobs or len(os.sched_getaffinity(0))
 
 
 def _raise_failures(failures: Sequence[Any]) -> None:
@@ -293,12 +259,6 @@ def _describe(out: Path, document: dict[str, Any]) -> str:
             lines.append(f"{'':16}{claim['why']}")
     lines += [f"  {line}" for line in trust.lines(document["conditions"])]
     return "\n".join([*lines, f"  {short(out / document['name'])}.png"])
-
-
-def short(path: Path) -> str:
-    """PATH relative to the working directory if it is below, else absolute."""
-    here = Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 
 def report(arguments: argparse.Namespace) -> None:

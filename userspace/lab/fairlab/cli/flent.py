@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable
 from datetime import datetime
 
-from fairlab.cli.options import add_network, add_output, add_where, parse_scenario
-from fairlab.cli.run import evaluated, short
+from fairlab.cli.options import add_network, add_output, add_where, parse_scenario, short
+from fairlab.cli.run import evaluated
 from fairlab.results import flentresult, store
 from fairlab.results.flentresult import FlentTest
 from fairlab.run import flenttest

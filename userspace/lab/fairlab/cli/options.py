@@ -2,6 +2,7 @@
 """Options that several commands share, and what they mean."""
 
 import argparse
+import os
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -19,6 +20,9 @@ EXIT_STATUS = """exit status:
   4  a check of SLBN failed (backbone), a published claim does not hold (figure)
   5  a stored run cannot be compared (verify)
   128 + N  stopped by signal N"""
+
+#: As many runs as anybody could want, and what all programs take as a seed.
+MAX_SEEDS, MAX_SEED = 1000, 2**31 - 1
 
 
 class Parser(argparse.ArgumentParser):
@@ -64,17 +68,66 @@ def add_jitter(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_output(parser: argparse.ArgumentParser) -> None:
+def add_output(parser: argparse.ArgumentParser, out: str = "results") -> None:
     add = parser.add_argument
-    add(
-        "--out",
-        type=Path,
-        default=Path("results"),
-        metavar="DIR",
-        help="directory for results (results)",
-    )
-    add("--json", action="store_true", help="print the result as JSON instead of a table")
+    add("--out", type=Path, default=Path(out), metavar="DIR", help=f"directory of results ({out})")
+    add_print(parser)
+
+
+def add_print(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--json", action="store_true", help="print the result as JSON instead of text")
     add("--quiet", action="store_true", help="print no progress")
+
+
+def add_runs(parser: argparse.ArgumentParser, seeds: str) -> None:
+    """The options that choose among many runs in virtual time; SEEDS: which by default."""
+    kernel = "6.1, 6.12, 7.2 (6.1)"
+    parser.add_argument("--kernel", default=engine.DEFAULT_KERNEL, metavar="VERSION", help=kernel)
+    add_seeds(parser, seeds)
+
+
+def add_jobs(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--jobs", type=int, metavar="N", help="runs at a time (as many as there are CPUs)")
+    add("--draw", action="store_true", help="only draw, from the stored runs")
+
+
+def jobs_of(arguments: argparse.Namespace) -> int:
+    """Runs at a time."""
+    if arguments.jobs is None:
+        return len(os.sched_getaffinity(0))
+    if arguments.jobs < 1:
+        raise UsageError(f"jobs {arguments.jobs}: must be at least 1")
+    return int(arguments.jobs)
+
+
+def add_seeds(parser: argparse.ArgumentParser, default: str) -> None:
+    add = parser.add_mutually_exclusive_group().add_argument
+    add("--seeds", type=int, metavar="N", help=f"the seeds 1 to N ({default})")
+    add("--seed", type=int, action="append", metavar="N", help="this seed only (repeatable)")
+
+
+def seeds_of(arguments: argparse.Namespace) -> tuple[int, ...]:
+    """The seeds that the user has chosen; none: those by default."""
+    if arguments.seeds is not None:
+        if not 1 <= arguments.seeds <= MAX_SEEDS:
+            raise UsageError(f"seeds {arguments.seeds}: must be 1 to {MAX_SEEDS}")
+        return tuple(range(1, arguments.seeds + 1))
+    for seed in arguments.seed or ():
+        check_seed(seed)
+    return tuple(dict.fromkeys(arguments.seed or ()))
+
+
+def check_seed(seed: int) -> None:
+    if not 1 <= seed <= MAX_SEED:
+        raise UsageError(f"seed {seed}: must be 1 to {MAX_SEED}")
+
+
+def short(path: Path) -> str:
+    """PATH relative to the working directory if it is below, else absolute."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 
 def add_network(parser: argparse.ArgumentParser, seconds: int) -> None:

@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from fairlab.cli.measure import print_fitness
-from fairlab.cli.options import add_output, add_scenario, add_where, parse_scenario, parse_where
+from fairlab.cli.options import (
+    add_output,
+    add_scenario,
+    add_where,
+    parse_scenario,
+    parse_where,
+    short,
+)
 from fairlab.model.errors import CannotRunError
 from fairlab.net import host
 from fairlab.results import plots, report, store
@@ -66,12 +73,6 @@ def evaluated(arguments: argparse.Namespace, job: Job[Result]) -> Iterator[tuple
         job.measure(work, where, progress)
         progress.step("evaluating")
         yield work, job.read(work)
-
-
-def short(path: Path) -> str:
-    """PATH relative to the current directory if it is below, else in full."""
-    here = Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 
 def run_scenario(arguments: argparse.Namespace) -> None:

@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from fairlab import __version__
-from fairlab.cli.figures import add_seeds, seeds_of
+from fairlab.cli.options import add_output, add_seeds, seeds_of
 from fairlab.cli.verify import repeat
 from fairlab.model import testbed
 from fairlab.model.errors import CannotRunError, LabError, ReportedError, UsageError
@@ -104,9 +104,7 @@ def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
         metavar="SECONDS",
         help="end a run after this time of this machine's clock (ample)",
     )
-    add_option("--out", type=Path, default=Path("results"), metavar="DIR", help="results (results)")
-    add_option("--json", action="store_true", help="print JSON")
-    add_option("--quiet", action="store_true", help="print no progress")
+    add_output(parser)
     parser.set_defaults(handler=test)
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlab.cli.measure import MEASURERS
+from fairlab.cli.options import add_print
 from fairlab.model.errors import CannotRunError, ReportedError, UsageError
 from fairlab.results import store
 from fairlab.run import engine, exact
@@ -90,8 +91,7 @@ def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
         help=f"end a run that takes longer ({engine.BOOT_TIMEOUT} and"
         f" {engine.SECONDS_PER_SECOND} for each second of the run)",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--quiet", action="store_true", help="print no progress")
+    add_print(parser)
     parser.set_defaults(handler=verify)
 
 

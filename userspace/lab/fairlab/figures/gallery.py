@@ -33,7 +33,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -560,12 +560,3 @@ class Pool:
                 child.process.wait()
                 child.output.close()
         return self.failures
-
-
-@contextlib.contextmanager
-def ended_line(progress: Progress) -> Iterator[Progress]:
-    """End the progress line, also after an exception."""
-    try:
-        yield progress
-    finally:
-        progress.close()
