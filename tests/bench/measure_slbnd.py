@@ -3,7 +3,8 @@
 
 Runs in a new network namespace (as its root) on the host's kernel, without any module.  The agent
 has sessions to a destination in a second namespace, over a veth, where another agent answers.
-There are no links on the path, so each session is assigned its demand.
+There are no links on the path, so each session is assigned its demand.  Both have a key: without
+one, an agent sends 10,000 replies per second to an address at most.
 
 A point is a number of sessions and their demand:
 
@@ -33,6 +34,7 @@ import argparse
 import contextlib
 import json
 import os
+import secrets
 import socket
 import subprocess
 import sys
@@ -101,6 +103,15 @@ def agent(path: Path, options: list[str], prefix: list[str]) -> Iterator[subproc
             yield process
         finally:
             process.terminate()
+
+
+def keyed(scratch: Path) -> list[str]:
+    """The options for the key of all agents."""
+    file = scratch / "key"
+    if not file.exists():
+        file.touch(0o600)
+        file.write_text(f"{secrets.token_hex(16)}\n")
+    return ["--key-file", str(file)]
 
 
 def connect(path: Path) -> libslbn.Connection:
@@ -182,7 +193,7 @@ class Meter:
 
 def points(kind: str, count: int, seconds: float, scratch: Path) -> Iterator[dict[str, Any]]:
     path = scratch / f"{kind}-{count}"
-    options = OPTIONS[kind]
+    options = [*OPTIONS[kind], *keyed(scratch)]
     if kind == "saved":
         options = [*options, "--state", str(scratch / "state")]
     with agent(path, options, []) as process, connect(path) as us:
@@ -247,7 +258,8 @@ def open_connections(count: int) -> None:
 def mice(seconds: float, old: int, scratch: Path) -> dict[str, Any]:
     """New flows alone, 1 % of which get a session, beside old connections."""
     path = scratch / "mice"
-    with agent(path, ["--devices", "near", *HOSTS], []) as process, connect(path) as us:
+    options = ["--devices", "near", *HOSTS, *keyed(scratch)]
+    with agent(path, options, []) as process, connect(path) as us:
         # The agent has activated conntrack.
         forget_after(3600)
         open_connections(old)
@@ -294,7 +306,7 @@ def main() -> int:
                 run(*prefix, "ip", "address", "add", f"{address}/24", "dev", name)
                 run(*prefix, "ip", "link", "set", name, "up")
             found: list[dict[str, Any]] = []
-            with agent(Path(scratch) / "destination", [], inside):
+            with agent(Path(scratch) / "destination", keyed(Path(scratch)), inside):
                 for kind in DEMANDS:
                     for count in arguments.sessions or COUNTS[kind]:
                         print(f"bench: {count} sessions, {kind}", file=sys.stderr, flush=True)

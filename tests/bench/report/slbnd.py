@@ -16,16 +16,22 @@ KINDS = {
 }
 
 
+def per_cpu_second(point: dict[str, Any]) -> str:
+    """Too little CPU time to be counted gives no number."""
+    found = point["packets_per_cpu_second"]
+    return "–" if found is None else f"{found:,.0f}"
+
+
 def text(data: dict[str, Any]) -> list[str]:
     points = data["points"]
-    best = max(point["packets_per_cpu_second"] for point in points if point["kind"] == "full")
+    best = max(point["packets_per_cpu_second"] or 0 for point in points if point["kind"] == "full")
     rows = [
         [
             f"{point['sessions']:,}",
             KINDS[point["kind"]],
             f"{point['packets_per_second']:,.0f}",
             f"{100 * point['cpu_share']:.0f} %",
-            f"{point['packets_per_cpu_second']:,.0f}",
+            per_cpu_second(point),
             f"{point['bytes_per_session']:,.0f} bytes",
         ]
         for point in points
@@ -49,8 +55,9 @@ def text(data: dict[str, Any]) -> list[str]:
         *table([*header, "memory per session"], rows, left=2),
         "",
         "The agent's sessions lead to another agent in a second network namespace, which answers"
-        " on another CPU. CPU time is that of the first agent, including the kernel's for sending."
-        f" {data['seconds']:.0f} s per row.",
+        " on another CPU. Both have a key: without one, an agent sends 10,000 replies per second to"
+        " an address at most. CPU time is that of the first agent, including the kernel's for"
+        f" sending. {data['seconds']:.0f} s per row.",
         "",
         *(enforced if crowd["measured"] else ["Rates were not enforced: this needs root.", ""]),
         f"{mice['flows_per_second']:,.0f} new flows each second, 1 % of which get a session, take"
