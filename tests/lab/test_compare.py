@@ -152,6 +152,30 @@ def test_flows_begin_at_many_hosts() -> None:
     assert len(short.flows) > 100 and len(counts) > 40 and len(set(counts.values())) > 3
 
 
+def test_flows_begin_behind_four_access_routers() -> None:
+    """Sizes, starts and round-trip times are those of the workload with one."""
+    one, four = (
+        Plan.of(WORKLOADS[name], "slbn", "cubic", 1) for name in ("web-search", "web-search-4")
+    )
+    assert [(f.start, f.size, f.udp) for f in one.flows] == [
+        (f.start, f.size, f.udp) for f in four.flows
+    ]
+    assert {four.round_trip(flow) for flow in four.flows} == {one.round_trip(one.flows[0])}
+    counts = Counter(flow.source for flow in four.flows if not flow.udp)
+    assert set(counts) == {"s1", "s2", "s3", "s4"}
+    assert min(counts.values()) > len(four.flows) / 8
+
+
+def test_udp_of_eight_links_ends_at_the_last_one() -> None:
+    """TCP's fair rates are what UDP's ninths of the last link leave; a link alone would share."""
+    made = Plan.of(WORKLOADS["eight-links"], "slbn", "cubic", 1)
+    rates = [8 * part / (made.seconds - made.warmup) / 50e6 for part in made.fair()]
+    assert rates[:8] == pytest.approx([TCP_PART * (1 - n / 9) for n in range(1, 9)], rel=1e-3)
+    assert rates[8:] == pytest.approx([UDP_PART / 9] * 8, rel=1e-3)
+    # On link n alone n flows of UDP and one of TCP have equal shares.
+    assert sum(rates[:8]) > 2 * sum(TCP_PART / (n + 1) for n in range(1, 9))
+
+
 def test_hosts_have_their_own_addresses() -> None:
     """Each sender is an address of its host, in the agent's hosts, and known to its router."""
     built = Plan.of(WORKLOADS["web-search"], "slbn", "cubic", 1).network()
@@ -380,6 +404,7 @@ def test_measures_of_a_made_up_run(tmp_path: Path) -> None:
     # 2,200,000 less headers.
     udp = 2_200_000 * UDP_PART
     assert found["goodput"] == pytest.approx(8e-6 * (2_500_000 + udp) / 5)
+    assert found["goodput_tcp"] == pytest.approx(8e-6 * 2_500_000 / 5)
     # Before: 2,500,000, the short flow, and UDP's 1,000,000 less headers.
     assert found["start"] == pytest.approx(8e-6 * (2_550_000 + 1_000_000 * UDP_PART) / 5)
     fair = made_up().fair()

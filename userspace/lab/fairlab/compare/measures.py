@@ -34,6 +34,7 @@ class Measure:
 MORE, LESS = 1, -1
 MEASURES = (
     Measure("goodput", "goodput, Mbit/s", 1, MORE),
+    Measure("goodput_tcp", "goodput of TCP, Mbit/s", 1, MORE),
     Measure("start", "goodput in the warm-up, Mbit/s", 1, MORE),
     Measure("maxmin", "max-min goodput, %", 1, MORE),
     Measure("jain", "Jain index", 3, MORE),

@@ -224,6 +224,9 @@ def read(plan: Plan, work: Path) -> Numbers:
     udp = udp_waits(plan, work)
     return {
         "goodput": 8e-6 * sum(got) / time,
+        "goodput_tcp": 8e-6
+        * sum(got[n] for n, flow in enumerate(plan.flows) if not flow.udp)
+        / time,
         "start": 8e-6 * early / plan.warmup if plan.warmup else None,
         "maxmin": 100 * sum(min(got[n], fair[n]) for n in long) / sum(fair[n] for n in long)
         if long

@@ -223,6 +223,61 @@ def parking_lot() -> Workload:
     )
 
 
+def eight_links() -> Workload:
+    """TCP over each of eight links, beside UDP that the last one drops.
+
+    UDP flows from each router to the last one: links carry up to four times their rate of it, and
+    the last one has no room for most.  In max-min it takes a ninth of the last link each, so TCP
+    has the more the nearer its link is to the first one; a queue that knows its own link only gives
+    UDP an equal share there.
+    """
+    rate, seconds = 50 * MBIT, 20.0
+    nodes = tuple(f"e{n}" for n in range(9))
+    pairs = list(pairwise(nodes))
+    mesh = Mesh("eight-links", nodes, tuple(Wire(a, b, rate, 1000) for a, b in pairs))
+
+    def flows(draw: random.Random) -> list[Flow]:
+        found = [Flow(a, b, round(draw.uniform(0, SPREAD), 4), seconds) for a, b in pairs]
+        return found + [Flow(a, nodes[-1], 0.0, seconds, udp=rate // 2) for a, _ in pairs]
+
+    return Workload(
+        "eight-links",
+        "eight links of 50 Mbit/s in a row: TCP over each, 25 Mbit/s of UDP from each to the end",
+        mesh,
+        dict.fromkeys(nodes, 4 * rate),
+        bdp(rate, 20),
+        seconds,
+        5.0,
+        flows,
+    )
+
+
+def from_four(workload: Workload) -> Workload:
+    """WORKLOAD, on one link, from four access routers instead of one; UDP from the first of them.
+
+    Each has a link of the same rate to the router before the shared link.
+    """
+    (wire,) = workload.mesh.wires
+    nodes, near = ("s1", "s2", "s3", "s4"), 500
+    wires = [Wire(node, "l", wire.rate, near) for node in nodes]
+    wires.append(Wire("l", "r", wire.rate, wire.delay - near))
+
+    def flows(draw: random.Random) -> list[Flow]:
+        return [
+            replace(flow, source=nodes[0] if flow.udp else draw.choice(nodes))
+            for flow in workload.flows(draw)
+        ]
+
+    return replace(
+        workload,
+        name=f"{workload.name}-4",
+        title=f"{workload.title}; from four access routers",
+        mesh=Mesh("four", (*nodes, "l", "r"), tuple(wires)),
+        uplinks=dict.fromkeys((*nodes, "r"), workload.uplinks["l"]),
+        flows=flows,
+    )
+
+
 # --- hosts --------------------------------------------------------------------------------------
 
 #: Largest buffers of Linux, and the window scale with which a host then announces its window.
@@ -278,10 +333,12 @@ WORKLOADS = {
         WEB_SEARCH,
         with_hosts(WEB_SEARCH, "gso", "hosts with segmentation offload", Hosts(gso=True)),
         from_one_host(WEB_SEARCH),
+        from_four(WEB_SEARCH),
         DATA_MINING,
         from_one_host(DATA_MINING),
         PARKING_LOT,
         from_one_host(PARKING_LOT),
+        eight_links(),
         HIGH_BDP,
         *with_sockets(HIGH_BDP, 200),
         long_flows("small-buffers", "100-packet buffers", 100 * MBIT, 50, 100, 4, 40, small=True),
