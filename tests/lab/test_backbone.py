@@ -151,7 +151,6 @@ def test_paths_are_symmetric() -> None:
     for a, b in PAIRS:
         there = abilene.SYMMETRIC.path(a, b)
         assert reverse(abilene.SYMMETRIC.path(b, a)) == there
-        assert [abilene.wire(*hop) for hop in abilene.path(a, b)] == there
 
 
 @pytest.mark.parametrize("name", ["asymmetric", "asymmetric,ecmp"])

@@ -248,9 +248,13 @@ def draw(directory: Path, result: dict[str, Any]) -> list[Path]:
     files = []
     with rc_context(STYLE):
         for name, drawer in drawers(result).items():
-            figure = drawer(result)
-            for form in FORMATS:
-                path = directory / f"{name}.{form}"
-                figure.savefig(path, metadata={"Date": None} if form == "svg" else None)
-                files.append(path)
+            files += save(drawer(result), directory, name)
+    return files
+
+
+def save(figure: Any, directory: Path, name: str, **options: Any) -> list[Path]:
+    """Write a figure in all FORMATS, without its date; the files."""
+    files = [directory / f"{name}.{form}" for form in FORMATS]
+    for path in files:
+        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None, **options)
     return files

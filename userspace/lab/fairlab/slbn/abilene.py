@@ -114,28 +114,6 @@ def neighbours() -> dict[str, dict[str, int]]:
     return found
 
 
-def next_hops(to: str) -> dict[str, str]:
-    """From each router, the next hop of the shortest path TO a router."""
-    return mesh.next_hops(neighbours(), to)
-
-
-def path(source: str, destination: str) -> list[tuple[str, str]]:
-    """The links from one node's host to another's, in order."""
-    hops = next_hops(access(destination))
-    found = []
-    at = access(source)
-    while at != access(destination):
-        found.append((at, hops[at]))
-        at = hops[at]
-    return found
-
-
-def round_trip_us(source: str, destination: str) -> int:
-    """The round-trip time between the hosts of two nodes, without queues."""
-    near = neighbours()
-    return 2 * sum(near[a][b] for a, b in path(source, destination))
-
-
 def wire(a: str, b: str) -> str:
     """The name of a wire: its device."""
     return mesh.link_name(a, b)
@@ -217,6 +195,11 @@ def delay_of(wires: Iterable[str]) -> int:
     """The delay of a path [µs], where that of access links is the mean of both directions."""
     near = neighbours()
     return sum(near[a][b] for a, b in map(ends, wires))
+
+
+def round_trip_us(source: str, destination: str) -> int:
+    """The round-trip time between the hosts of two nodes, without queues."""
+    return 2 * delay_of(SYMMETRIC.path(source, destination))
 
 
 @dataclass

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from fairlab.results import plots
-from fairlab.results.plots import COLOURS, DASHES, GREY
+from fairlab.results.plots import COLOURS, GREY
 from fairlab.slbn import backbone, backbone_analysis
 from fairlab.slbn.backbone import FLOWS, UDP, VARIANTS, Flow, Paths, Plan
 
 TITLES = {
-    "slbn": "SLBN, with drr_fq",
+    "slbn": "SLBN over FIFOs",
     "fq_codel": "fq_codel",
     "drr_fq": "drr_fq alone",
     "pfifo": "pfifo",
@@ -33,16 +33,9 @@ def draw(plan: Plan, data: dict[str, Any], directory: Path) -> list[Path]:
     paths = []
     with mpl.rc_context(plots.STYLE | {"font.size": 9}):
         if "slbn" in data:
-            paths += save(rates(plan, data["slbn"]), directory, "rates")
-        paths += save(variants(plan, data), directory, "variants")
-    return paths
-
-
-def save(figure: Any, directory: Path, name: str) -> list[Path]:
-    paths = [directory / f"{name}.{ending}" for ending in plots.FORMATS]
-    for path in paths:
-        date = {"Date": None} if path.suffix == ".svg" else None
-        figure.savefig(path, metadata=date, bbox_inches="tight")
+            figure = rates(plan, data["slbn"])
+            paths += plots.save(figure, directory, "rates", bbox_inches="tight")
+        paths += plots.save(variants(plan, data), directory, "variants", bbox_inches="tight")
     return paths
 
 
@@ -121,13 +114,11 @@ def busiest(data: dict[str, Any]) -> list[str]:
 
 def looks() -> list[dict[str, Any]]:
     """Colour and dashes of each flow: a colour for each kind."""
-    kinds = list(dict.fromkeys(flow.kind for flow in FLOWS))
-    found = []
-    for number, flow in enumerate(FLOWS):
-        same = sum(other.kind == flow.kind for other in FLOWS[:number])
-        colour = GREY if flow.kind == UDP else COLOURS[kinds.index(flow.kind)]
-        found.append({"color": colour, "linestyle": DASHES[same]})
-    return found
+    found = plots.looks([{"cc": flow.kind, "preset": ""} for flow in FLOWS])
+    grey = {"color": GREY}
+    return [
+        look | grey if flow.kind == UDP else look for flow, look in zip(FLOWS, found, strict=True)
+    ]
 
 
 def variants(plan: Plan, data: dict[str, Any]) -> Any:

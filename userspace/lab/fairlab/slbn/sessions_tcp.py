@@ -49,7 +49,7 @@ class Flow:
 
     @property
     def wires(self) -> list[str]:
-        return [abilene.wire(*hop) for hop in abilene.path(self.source, self.destination)]
+        return abilene.SYMMETRIC.path(self.source, self.destination)
 
 
 def draw(count: int, seconds: float, ccs: Sequence[str], seed: int) -> tuple[Flow, ...]:
