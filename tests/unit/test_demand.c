@@ -1055,6 +1055,29 @@ static void invalid_samples_are_ignored(void **state)
 	}
 }
 
+/* The first answer comes two round trips of slow start after the measured one began. */
+static void first_floor_is_what_slow_start_sends_then(void **state)
+{
+	const u64 speed = 3000000, packets = 100;
+
+	(void)state;
+	assert_int_equal(
+		demand_first_floor(speed, true, packets, 1500 * packets),
+		4 * speed);
+	/* It was not counted: it may have data. */
+	assert_int_equal(demand_first_floor(speed, true, 0, 0), 4 * speed);
+	assert_int_equal(demand_first_floor(speed, true, packets,
+					    DEMAND_DATA_PACKET * packets),
+			 4 * speed);
+	/* Acknowledgments grow with the data that they are for; others do not grow. */
+	assert_int_equal(demand_first_floor(speed, true, packets,
+					    DEMAND_DATA_PACKET * packets - 1),
+			 speed);
+	assert_int_equal(
+		demand_first_floor(speed, false, packets, 1500 * packets),
+		speed);
+}
+
 static const struct CMUnitTest tests[] = {
 	UNIT_TEST(steady_flows_keep_their_demand),
 	UNIT_TEST(demand_converges_to_use),
@@ -1080,6 +1103,7 @@ static const struct CMUnitTest tests[] = {
 	UNIT_TEST(borrowers_ask_for_less),
 	UNIT_TEST(use_alone_ignores_windows),
 	UNIT_TEST(borrowed_rate_is_asked_for),
+	UNIT_TEST(first_floor_is_what_slow_start_sends_then),
 	UNIT_TEST(invalid_samples_are_ignored),
 };
 

@@ -232,6 +232,26 @@ static inline bool demand_has_data(u64 packets, u64 octets)
 	return !packets || octets / packets >= DEMAND_DATA_PACKET;
 }
 
+/**
+ * demand_first_floor() - what a flow sends when its first rate can be assigned
+ * @speed: what was measured, bit/s
+ * @tcp: it is TCP, which grows in slow start
+ * @packets: that it sent
+ * @octets: the same
+ *
+ * A rate below it would end its slow start, where HyStart takes packets that wait in the
+ * pacer for a bottleneck.
+ *
+ * Return: bit/s.
+ */
+static inline u64 demand_first_floor(u64 speed, bool tcp, u64 packets,
+				     u64 octets)
+{
+	return tcp && demand_has_data(packets, octets) ?
+		       DEMAND_JOINING * speed :
+		       speed;
+}
+
 static inline bool demand_is_data(const struct demand_sample *s)
 {
 	return demand_has_data(1, s->packet);

@@ -103,17 +103,13 @@ static u64 first_demand(const struct flows *flows,
 	return fp_min64(demand, SLBN_RATE_MAX);
 }
 
-/*
- * What a connection sends when its first rate can be assigned: less would end its slow
- * start, where HyStart takes packets that wait in the pacer for a bottleneck.
- */
 static u64 first_floor(const struct connection *connection)
 {
 	const struct agent_credit *sent = &connection->sent;
-	bool grows = connection->key.flow.protocol == IPPROTO_TCP &&
-		     demand_has_data(sent->packets, sent->octets);
 
-	return grows ? DEMAND_JOINING * connection->speed : connection->speed;
+	return demand_first_floor(connection->speed,
+				  connection->key.flow.protocol == IPPROTO_TCP,
+				  sent->packets, sent->octets);
 }
 
 /* Join a session for a flow, if quotas allow it. */
