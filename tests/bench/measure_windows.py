@@ -9,6 +9,10 @@ one connection leave, and each acknowledgment of them arrives, whose window is l
     data    slbnd_rates, which paces, and slbnd_sent behind it
     ack     slbnd_windows
 
+The programs are loaded with the capabilities of slbnd's unit: without CAP_PERFMON, the kernel adds
+barriers against speculation to them.  With 32 segments in flight, one of 32 acknowledgments is
+timed; with one, each is.
+
 The cost is the difference to the same runs with windows off, where slbnd_rates has nothing to hand
 over, and the others return at once.  What is missing is tc's call of the program, some ns, which
 an empty program would also need.  Both are measured in turn, repeatedly, so that other load of the
@@ -23,10 +27,12 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +42,15 @@ from tests.kernel.enforcer import Enforcer, Flow, enforcer
 from tests.kernel.net import Namespace
 
 TURNS, TIMES = 21, 20000
-RATE = 10**11
+RATE = 10**10
 MSS = 1448
 SYN, ACK = 2, 16
 #: Options of a SYN, timestamps, and a block of SACK beside them, below what is acknowledged.
-USUAL = bytes([2, 4, 5, 180, 4, 2, 3, 3, 7, 1, 1, 1])
+SYN_OPTIONS = bytes([2, 4, 5, 180, 4, 2, 3, 3])
 STAMPS = bytes([1, 1, 8, 10, *range(8)])
 BLOCK = bytes([1, 1, 5, 10, *range(8)])
 NAMES = ("rates", "sent", "windows")
+UNIT = Path(__file__).resolve().parents[2] / "userspace/slbnd/slbnd.service.in"
 
 
 class Here(Namespace):
@@ -77,20 +84,48 @@ def flow(six: bool) -> Flow:
     return Flow(ends[1], ends[0], 6, 1000, 2000)
 
 
-def turn(made: Enforcer, on: bool, six: bool, sacked: bool, times: int) -> dict[str, float]:
+@dataclass(frozen=True)
+class Case:
+    """What is measured: the version of IP, and whether there are blocks of SACK and a rate."""
+
+    ip: int = 4
+    sacked: bool = False
+    flight: int = 32
+    rated: bool = True
+
+
+CASES = (Case(), Case(ip=6), Case(sacked=True), Case(flight=1), Case(rated=False))
+
+
+def capabilities() -> str:
+    """A prefix of commands: the capabilities of slbnd's unit only."""
+    (line,) = re.findall(r"^CapabilityBoundingSet=(.*)$", UNIT.read_text(), re.MULTILINE)
+    kept = ",".join("+" + name.removeprefix("CAP_").lower() for name in line.split())
+    return f"setpriv --bounding-set=-all,{kept}"
+
+
+def turn(made: Enforcer, on: bool, case: Case, times: int) -> dict[str, float]:
     """Mean durations of the programs [ns]."""
+    six = case.ip == 6
     made.set_windows(on)
-    made.set(flow(six), RATE)
+    if case.rated:
+        made.set(flow(six), RATE)
+    else:
+        for each in list(made.flows):
+            made.remove(each)
     before = made.read_windows().lowered
-    options = STAMPS + BLOCK if sacked else STAMPS
+    options = STAMPS + BLOCK if case.sacked else STAMPS
+    # Without a rate, only the longest windows are always above the bound.
+    syn = SYN_OPTIONS + bytes([7 if case.rated else 14, 1, 1, 1])
     packets = [
-        frame(six, False, SYN, USUAL),
-        frame(six, True, SYN | ACK, USUAL),
+        frame(six, False, SYN, syn),
+        frame(six, True, SYN | ACK, syn),
         frame(six, False, ACK, STAMPS, MSS),
         frame(six, True, ACK, options),
     ]
     offset = 14 + (40 if six else 20)
-    answer = made.ask(f"cost {times} {offset} {','.join(each.hex() for each in packets)}")[0]
+    joined = ",".join(each.hex() for each in packets)
+    answer = made.ask(f"cost {times} {offset} {case.flight} {joined}")[0]
     lowered = made.read_windows().lowered - before
     # One that follows an interruption may be as long as the receiver's.
     if not (0.99 * times <= lowered if on else lowered == 0):
@@ -98,18 +133,14 @@ def turn(made: Enforcer, on: bool, six: bool, sacked: bool, times: int) -> dict[
     return dict(zip(NAMES, map(float, answer.split()), strict=True))
 
 
-def measure(made: Enforcer, six: bool, sacked: bool, turns: int, times: int) -> dict[str, Any]:
+def measure(made: Enforcer, case: Case, turns: int, times: int) -> dict[str, Any]:
     costs: dict[str, list[float]] = {"data": [], "ack": [], "paced": []}
     for _ in range(turns):
-        off, on = (turn(made, each, six, sacked, times) for each in (False, True))
+        off, on = (turn(made, each, case, times) for each in (False, True))
         costs["data"].append(on["rates"] - off["rates"] + on["sent"] - off["sent"])
         costs["ack"].append(on["windows"] - off["windows"])
         costs["paced"].append(off["rates"] - off["windows"])
-    return {
-        "ip": 6 if six else 4,
-        "sacked": sacked,
-        **{name: spread(values) for name, values in costs.items()},
-    }
+    return asdict(case) | {name: spread(values) for name, values in costs.items()}
 
 
 def main() -> int:
@@ -122,11 +153,13 @@ def main() -> int:
     subprocess.run("ip link add near type veth peer name far", shell=True, check=True)
     subprocess.run("ip link set near up && ip link set far up", shell=True, check=True)
     points = []
-    with enforcer(Here("this"), programs.enforce_try()) as made:
+    with enforcer(Here("this"), programs.enforce_try(), capabilities()) as made:
         # The host need not have fq; without it, the program is attached nevertheless.
         made.ask("open near")
-        for six, sacked in ((False, False), (True, False), (False, True)):
-            points.append(measure(made, six, sacked, arguments.turns, arguments.times))
+        # Others' packets pass if they have no session.
+        made.set_hosts("10.0.0.0/24")
+        for case in CASES:
+            points.append(measure(made, case, arguments.turns, arguments.times))
     json.dump({"points": points, "times": arguments.times, "turns": arguments.turns}, sys.stdout)
     return 0
 

@@ -40,11 +40,12 @@
  *	leave LENGTH HEX [INGRESS]
  *				run both programs at egress on a packet, in the same way
  *	arrive HEX		the program at ingress
- *	cost TIMES OFFSET SYN,ANSWER,DATA,ACK
+ *	cost TIMES OFFSET FLIGHT SYN,ANSWER,DATA,ACK
  *				open a connection by these two packets, hexadecimal, with
  *				their TCP header at an offset, and send DATA as often as
- *				ACK acknowledges all of it: the mean duration of
- *				slbnd_rates, slbnd_sent and slbnd_windows, ns
+ *				ACK acknowledges what was sent FLIGHT times before, 1:
+ *				all: the mean duration of slbnd_rates, slbnd_sent and
+ *				slbnd_windows, ns
  *
  * FLOW is SOURCE DESTINATION PROTOCOL SOURCE-PORT DESTINATION-PORT; open fields
  * are "-" or 0. The departure is that of the BPF program's state; 0 without it.
@@ -484,7 +485,7 @@ static void try_leaving(struct trial *packet, u64 *sums)
 }
 
 /* Windows are small until the round-trip time is measured. */
-static void show_cost(u32 times, u32 offset, char *list)
+static void show_cost(u32 times, u32 offset, u32 flight, char *list)
 {
 	const char *hex[] = { strtok(list, ","), strtok(NULL, ","),
 			      strtok(NULL, ","), strtok(NULL, ",") };
@@ -495,7 +496,7 @@ static void show_cost(u32 times, u32 offset, char *list)
 	struct trial syn = read_trial(windows, hex[0]);
 	struct trial answer = read_trial(windows, hex[1]);
 	u32 octets = data.length - offset - (data.packet[offset + 12] >> 4) * 4;
-	const u32 warm = 16;
+	const u32 warm = 16 + flight;
 	u64 sums[3] = {};
 	u32 n;
 
@@ -508,6 +509,8 @@ static void show_cost(u32 times, u32 offset, char *list)
 			memset(sums, 0, sizeof(sums));
 		try_leaving(&data, sums);
 		add_word(data.packet + offset + 4, octets);
+		if (n + 1 < flight)
+			continue;
 		add_word(ack.packet + offset + 8, octets);
 		memcpy(ack.packet + offset + 14, &field, sizeof(field));
 		sums[2] += try_once(&ack);
@@ -596,7 +599,8 @@ static void run_command(char **words, int count)
 	} else if (!strcmp(word, "arrive")) {
 		arrive(words[1]);
 	} else if (!strcmp(word, "cost")) {
-		show_cost(atoi(words[1]), atoi(words[2]), words[3]);
+		show_cost(atoi(words[1]), atoi(words[2]), atoi(words[3]),
+			  words[4]);
 	} else {
 		exit(2);
 	}

@@ -66,6 +66,24 @@ def test_merged_segments(net: Chain, made: Enforcer) -> None:
     watch(made, sender(net, 0, 2)).check()
 
 
+@pytest.mark.parametrize("whole", [True, False], ids=["whole", "partial"])
+@pytest.mark.parametrize("six", [False, True], ids=["4", "6"])
+def test_checksums(net: Chain, made: Enforcer, six: bool, whole: bool) -> None:
+    """The peer computes checksums of acknowledgments, or leaves that to the router's device."""
+
+    def wrong() -> str:
+        shown = net.nodes[0].sh("nstat -asz TcpInErrs TcpInCsumErrors").stdout
+        return " ".join(line for line in shown.splitlines() if line.startswith("Tcp"))
+
+    net.nodes[2].sh(f"ethtool -K w1 tx {'off' if whole else 'on'}")
+    net.nodes[1].sh("ethtool -K w0 tx off")
+    made.open("e1")
+    before = wrong()
+    seen = watch(made, sender(net, 0, 2, six=six))
+    assert 0.97 < seen.used < 1.01 and seen.median < 2
+    assert made.read_windows().lowered > 0 and wrong() == before
+
+
 @EVERYWHERE
 def test_ipv6(net: Chain, made: Enforcer) -> None:
     made.open("e1")

@@ -148,9 +148,11 @@ static void options_are_read(void **state)
 static bool send_data(struct window *window, u64 now, u64 rate, u32 sequence,
 		      u32 length)
 {
-	const struct window_data data = {
+	struct window_data data = {
 		.now = now,
+		.ticks = now,
 		.departure = now,
+		.shared = 1,
 		.rate = rate,
 		.assigned = rate,
 		.sequence = sequence,
@@ -164,17 +166,24 @@ static bool send_data(struct window *window, u64 now, u64 rate, u32 sequence,
 	return window_sent(window, &sharing, &data);
 }
 
+/* An acknowledgment arrives, as in windows.bpf.h. */
+static u32 arrive(struct window *window, u64 now, struct window_ack *ack)
+{
+	ack->ticks = now;
+	if (window_times(window, ack->ack))
+		window_sample(window, now);
+	return window_ack(window, ack);
+}
+
 static u32 acknowledge(struct window *window, u64 now, u32 number, u32 field)
 {
-	const struct window_ack ack = {
-		.now = now,
+	struct window_ack ack = {
 		.ack = number,
 		.sacked = number,
 		.field = field,
-		.pure = 1,
 	};
 
-	return window_ack(window, &ack);
+	return arrive(window, now, &ack);
 }
 
 /* A connection at 20 Mbit/s that has measured 20 ms, with all data acknowledged. */
@@ -237,7 +246,9 @@ static void ceiling_is_granted_as_it_is_filled(void **state)
 {
 	struct window_data data = {
 		.now = SECOND + 30 * MS,
+		.ticks = SECOND + 30 * MS,
 		.departure = SECOND + 30 * MS,
+		.shared = 1,
 		.rate = 20 * MEGA,
 		.assigned = MEGA,
 		.mss = MSS,
@@ -371,14 +382,14 @@ static void opening_is_bounded(void **state)
 
 	(void)state;
 	window_syn(&start, WINDOW_PEER, 7, syn_options(BOTH, 12, 1460));
-	assert_int_equal(window_opening(&start, 65535), 65535);
+	assert_int_equal(window_bound_field(&start, 65535), 65535);
 	window_syn_ack(&start, WINDOW_HOST, 3, 8, syn_options(BOTH, 7, 1460));
-	assert_int_equal(window_opening(&start, 65535), WINDOW_OPEN >> 12);
-	assert_int_equal(window_opening(&start, 5), 5);
+	assert_int_equal(window_bound_field(&start, 65535), WINDOW_OPEN >> 12);
+	assert_int_equal(window_bound_field(&start, 5), 5);
 	start.options[WINDOW_HOST] = WINDOW_SACK;
-	assert_int_equal(window_opening(&start, 65535), 65535);
+	assert_int_equal(window_bound_field(&start, 65535), 65535);
 	start.options[WINDOW_HOST] = BOTH | WINDOW_SIGNED;
-	assert_int_equal(window_opening(&start, 65535), 65535);
+	assert_int_equal(window_bound_field(&start, 65535), 65535);
 }
 
 #define START_SEGMENTS 40000
@@ -507,7 +518,7 @@ static void forged_numbers_change_nothing(void **state)
 /* Three segments behind a lost one: the sender may send three more. */
 static void loss_does_not_stop_the_sender(void **state)
 {
-	struct window_ack ack = { .now = SECOND + 50 * MS, .pure = 1 };
+	struct window_ack ack = {};
 	struct window window;
 	u32 sack, n, first = 0;
 
@@ -521,14 +532,14 @@ static void loss_does_not_stop_the_sender(void **state)
 			  100 * MSS);
 		ack.field = 65535;
 		ack.ack = ack.sacked = number;
-		window_ack(&window, &ack);
+		arrive(&window, SECOND + 50 * MS, &ack);
 		send_data(&window, SECOND + 60 * MS, 20 * MEGA, number,
 			  33 * MSS);
 		for (n = 0; n < 4; n++) {
 			u32 field;
 
 			ack.sacked = number + (n && sack ? (n + 1) * MSS : 0);
-			field = window_ack(&window, &ack);
+			field = arrive(&window, SECOND + 50 * MS, &ack);
 			first = n ? first : field;
 			assert_in_range(field << 7,
 					(first << 7) + n * MSS - 127,
@@ -536,9 +547,9 @@ static void loss_does_not_stop_the_sender(void **state)
 		}
 		/* A block of data that were not sent, and one below: ignored. */
 		ack.sacked = window.sent + 1;
-		assert_true(window_ack(&window, &ack) < 65535);
+		assert_true(arrive(&window, SECOND + 50 * MS, &ack) < 65535);
 		ack.sacked = number - MSS;
-		assert_true(window_ack(&window, &ack) < 65535);
+		assert_true(arrive(&window, SECOND + 50 * MS, &ack) < 65535);
 	}
 }
 
@@ -558,6 +569,51 @@ static void small_segments_get_room_for_full_ones(void **state)
 	/* The first one granted 65535 octets. */
 	assert_in_range(field, WINDOW_SEGMENTS * 1460, 65535);
 	assert_int_equal(window.mss, 1460);
+}
+
+/* Words of a segment, and where these fields are. */
+#define SEGMENT_WORDS 20
+#define WINDOW 7
+#define CHECKSUM 8
+
+static u32 add_segment(const u16 *words, u64 pseudo)
+{
+	u64 sum = window_fold(pseudo);
+	u32 n;
+
+	for (n = 0; n < SEGMENT_WORDS; n++)
+		sum += words[n];
+	return window_fold(sum);
+}
+
+/* Random segments: the sum of all words, with their checksum, is 0 (RFC 1071). */
+static void checksums_remain_valid(void **state)
+{
+	u16 words[SEGMENT_WORDS], before, after, partial;
+	u32 number, n, sum;
+	u64 pseudo;
+
+	(void)state;
+	for (number = 0; number < 100000; number++, unit_step++) {
+		pseudo = rnd() & 0xffffffffffULL;
+		for (n = 0; n < SEGMENT_WORDS; n++)
+			words[n] = one_in(4) ? 0 : rnd();
+		before = words[WINDOW];
+		after = one_in(8) ? 0 : one_in(8) ? 0xffff : rnd();
+		partial = window_fold(pseudo);
+		CHECK(!window_completed(partial, pseudo), "%x", partial);
+		/* Zero has two forms. */
+		if (!partial || partial == 0xffff)
+			CHECK(!window_completed(~partial, pseudo), "%x",
+			      partial);
+		CHECK(window_completed(partial ^ 1, pseudo), "%x", partial);
+		words[CHECKSUM] = 0;
+		words[CHECKSUM] = window_checksum(~add_segment(words, pseudo),
+						  before, after);
+		words[WINDOW] = after;
+		sum = add_segment(words, pseudo);
+		CHECK(!sum || sum == 0xffff, "%x", sum);
+	}
 }
 
 static void silence_is_noticed_once(void **state)
@@ -616,11 +672,10 @@ static void walk_ack(struct walk *walk)
 	u32 unit = 1U << window->scale, flight = walk->next - walk->una;
 	u32 number = walk->una + rnd_size(0, flight), field, offered, before;
 	struct window_ack ack = {
-		.now = walk->now,
 		.ack = number,
 		.sacked = number + rnd_size(0, walk->next - number),
 		.field = rnd_size(0, 65535),
-		.pure = one_in(2),
+		.octets = rnd_size(0, 1),
 	};
 	bool forged = one_in(10);
 	u32 floor;
@@ -635,7 +690,7 @@ static void walk_ack(struct walk *walk)
 	/* Without an acknowledgement, an old number is not known as old. */
 	if (forged && !walk->any)
 		return;
-	field = window_ack(window, &ack);
+	field = arrive(window, walk->now, &ack);
 	CHECK(field <= ack.field, "%u above %llu", field, ack.field);
 	before = walk->granted - ack.ack;
 	if (forged) {
@@ -669,10 +724,12 @@ static void walk_send(struct walk *walk)
 {
 	u32 length = rnd_size(1, 65000), mss = rnd_size(1, MSS);
 	bool again = one_in(10) && walk->next != walk->una;
-	const struct window_data data = {
+	struct window_data data = {
 		.now = walk->now,
+		.ticks = walk->now,
 		.departure = walk->now + rnd_size(0, 100 * MS),
 		.missed = one_in(2) ? 0 : rnd_size(0, 1U << 31),
+		.shared = 1,
 		.rate = one_in(20) ? 0 : 1ULL << rnd_size(0, 50),
 		.sequence = again ? walk->una : walk->next,
 		.length =
@@ -842,8 +899,10 @@ static void sim_pass(struct sim *sim, u32 number, u32 end, u32 octets)
 	}
 	data = (struct window_data){
 		.now = sim->now,
+		.ticks = sim->now,
 		.departure = fp_max64(departure, sim->now),
 		.missed = missed,
+		.shared = 1,
 		.rate = path->rate,
 		.assigned = path->rate,
 		.sequence = end - octets,
@@ -1196,7 +1255,9 @@ static void what_windows_do_not_reach_is_counted(void **state)
 	struct window_sharing sharing = {};
 	struct window_data data = {
 		.now = SECOND + 21 * MS,
+		.ticks = SECOND + 21 * MS,
 		.departure = SECOND + 21 * MS,
+		.shared = 1,
 		.rate = 20 * MEGA,
 		.length = MSS,
 		.mss = MSS,
@@ -1221,6 +1282,7 @@ static void what_windows_do_not_reach_is_counted(void **state)
 	assert_int_equal(sharing.escaped, 1000);
 	data.sequence = window.right - MSS;
 	data.now += 2 * SECOND;
+	data.ticks = data.now;
 	data.departure = data.now;
 	window_sent(&window, &sharing, &data);
 	assert_true(window.silent);
@@ -1248,6 +1310,7 @@ static const struct CMUnitTest tests[] = {
 	UNIT_TEST(forged_numbers_change_nothing),
 	UNIT_TEST(loss_does_not_stop_the_sender),
 	UNIT_TEST(small_segments_get_room_for_full_ones),
+	UNIT_TEST(checksums_remain_valid),
 	UNIT_TEST(silence_is_noticed_once),
 	UNIT_TEST(round_trips_are_forgotten),
 	UNIT_TEST(random_walks_keep_the_rules),

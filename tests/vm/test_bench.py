@@ -123,7 +123,13 @@ def test_smoke_windows(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     points = json.loads((tmp_path / "bench-windows.json").read_text())["points"]
-    assert [(point["ip"], point["sacked"]) for point in points] == [(4, 0), (6, 0), (4, 1)]
+    assert [(each["ip"], each["sacked"], each["flight"], each["rated"]) for each in points] == [
+        (4, False, 32, True),
+        (6, False, 32, True),
+        (4, True, 32, True),
+        (4, False, 1, True),
+        (4, False, 32, False),
+    ]
     for point in points:
         assert 0 < point["ack"]["median"] < 10000 and 0 < point["paced"]["median"] < 10000
     assert "| IPv4, a block of SACK | " in (tmp_path / "bench-windows.md").read_text()

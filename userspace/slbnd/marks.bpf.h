@@ -178,7 +178,7 @@ static __always_inline int take_tokens(u32 ifindex, u64 now, u64 length,
 
 /*
  * Is the packet that is kept new? @rated: its session has a rate. Returns 1 if it is. Not
- * static: see read_option().
+ * static: see forget_states().
  */
 __noinline int marks_enter(u32 ifindex, u64 now, u64 length, u32 rated)
 {
@@ -360,7 +360,7 @@ marks_leave(struct __sk_buff *skb, const struct scratch *scratch, bool handed)
 	return marks_write(skb, band);
 }
 
-/* The packet that is kept arrives. Not static: see read_option(). */
+/* The packet that is kept arrives. Not static: see forget_states(). */
 __noinline int marks_arrive(void)
 {
 	struct scratch *scratch = get_scratch();

@@ -194,6 +194,12 @@ struct {
 	__uint(max_entries, CONNECTIONS_RING);
 } reports SEC(".maps");
 
+/*
+ * The key of maps with one entry. Not on the stack: without CAP_PERFMON, the kernel stops
+ * speculation (lfence) at most writes to it, which takes some ns.
+ */
+const u32 only;
+
 /* Maximum number of flows, which slbnd sets the sizes of the maps by. */
 u32 max_flows;
 
@@ -1038,7 +1044,6 @@ static bool is_exempt(struct __sk_buff *skb, struct packet *packet)
 static __always_inline u32 first_place(const struct rates_key *key)
 {
 	const struct rates_secret *hashed;
-	const u32 only = 0;
 	u64 hash;
 
 	hashed = bpf_map_lookup_elem(&secret, &only);
@@ -1054,27 +1059,36 @@ static __always_inline u32 first_place(const struct rates_key *key)
 }
 
 /*
- * Find the place of a connection, whose set begins at @first. Not static, as
- * choose_place(): see forget_states().
+ * Find the place of a connection, whose set begins at @place, and set it; NO_PLACE: it has
+ * none.
  */
-__noinline u32 find_place(const struct rates_key *key, u32 first)
+static __always_inline void search_place(const struct rates_key *key,
+					 u32 *place)
 {
 	int n;
 
-	if (!key)
-		return NO_PLACE;
 #pragma unroll
-	for (n = 0; n < CONNECTIONS_WAYS; n++) {
+	for (n = 0; n < CONNECTIONS_WAYS; n++, ++*place) {
 		const struct rates_connection *connection;
-		u32 place = first + n;
 
-		connection = bpf_map_lookup_elem(&connections, &place);
+		connection = bpf_map_lookup_elem(&connections, place);
 		if (!connection || !connection->last)
 			break;
 		if (connections_same(&connection->key, key))
-			return place;
+			return;
 	}
-	return NO_PLACE;
+	*place = NO_PLACE;
+}
+
+/* The same. Not static, as choose_place(): see forget_states(). */
+__noinline u32 find_place(const struct rates_key *key, u32 first)
+{
+	u32 place = first;
+
+	if (!key)
+		return NO_PLACE;
+	search_place(key, &place);
+	return place;
 }
 
 static __always_inline void connections_read(u32 set, u32 n,

@@ -69,13 +69,20 @@
 #include <fairpath/core.h>
 
 /*
- * The verifier of Linux 6.1 does not find the end of long functions without
- * CAP_PERFMON. So the BPF program has these as functions that are verified one by one,
- * with any argument: they check their pointers, and return a number.
+ * What each packet needs is inlined: with the mitigations of some processors, a return
+ * takes some ns. What few need, the BPF program has as functions that are verified one by
+ * one, with any argument, so that the verifier of Linux 6.1 finds the end of the rest
+ * without CAP_PERFMON: they check their pointers, and return a number.
  */
 #ifndef WINDOW_PART
 #define WINDOW_PART static inline
 #endif
+
+/*
+ * What is behind it reads memory again: otherwise the compiler keeps values on the stack, and
+ * without CAP_PERFMON, the kernel stops speculation (lfence) where BPF programs write there.
+ */
+#define window_reload() asm volatile("" ::: "memory")
 
 /*
  * A window is at least so many segments: one that is lost is followed by three duplicate
@@ -176,7 +183,7 @@ struct window_start {
  *	0: none
  * @rate: of its session when it last sent data, or its ceiling, bit/s; 0: none
  * @assigned: its rate without a ceiling
- * @heard: time of the last acknowledgment, ns
+ * @heard: @ticks of the last acknowledgment
  * @period: when the period of @rtt[0] began, ns
  * @rtt: least round-trip time of this period and of the one before; 0: none
  * @rtt_last: of the last sample
@@ -207,6 +214,7 @@ struct window_start {
  * @merged: segments that it merged when it last did; 0: it never did
  * @silent: acknowledgments come another way
  * @full: it sent a full segment
+ * @least: segments of the least window
  * @changes: counts changes of what @size depends on, but for the round-trip time
  * @chosen: @changes for which @size was computed
  */
@@ -244,6 +252,7 @@ struct window {
 	u8 silent;
 	u8 full;
 	u8 near;
+	u8 least;
 	u8 changes;
 	u8 chosen;
 };
@@ -430,13 +439,14 @@ static inline u32 window_scale(const struct window_start *start)
 }
 
 /**
- * window_opening() - choose the window of an acknowledgment before the first data
+ * window_bound_field() - choose the window of an acknowledgment before the first data
  * @start: of the connection
  * @field: window field
  *
  * Return: the window field, at most @field.
  */
-static inline u32 window_opening(const struct window_start *start, u32 field)
+static inline u32 window_bound_field(const struct window_start *start,
+				     u32 field)
 {
 	if (!window_allowed(start))
 		return field;
@@ -447,17 +457,17 @@ static inline u32 window_opening(const struct window_start *start, u32 field)
  * window_begin() - begin with a connection
  * @window: 0; set
  * @start: its SYNs
- * @now: ns
+ * @ticks: as in struct window_data
  *
  * Return: whether its windows may be lowered.
  */
 static inline bool window_begin(struct window *window,
-				const struct window_start *start, u64 now)
+				const struct window_start *start, u64 ticks)
 {
 	u32 host = start->options[WINDOW_HOST];
 	u32 peer = start->options[WINDOW_PEER];
 
-	window->heard = now;
+	window->heard = ticks;
 	window->mss = fp_min(window_mss(host), window_mss(peer));
 	if (!window_allowed(start))
 		return false;
@@ -470,14 +480,10 @@ static inline bool window_begin(struct window *window,
 /* --- data ----------------------------------------------------------------- */
 
 /* The least round-trip time; 0: unknown. */
-WINDOW_PART u32 window_rtt(const struct window *window)
+static __always_inline u32 window_rtt(const struct window *window)
 {
-	u32 now, before;
+	u32 now = window->rtt[0], before = window->rtt[1];
 
-	if (!window)
-		return 0;
-	now = window->rtt[0];
-	before = window->rtt[1];
 	return before && before < now ? before : now;
 }
 
@@ -535,8 +541,10 @@ WINDOW_PART int window_correct(struct window *window,
 /**
  * struct window_data - data that leave the host
  * @now: ns
+ * @ticks: by a clock that is some ms too low and may begin at any time, ns
  * @departure: from the pacer, ns, at least @now
  * @missed: how long the pacer was idle before them, beyond what it makes up for, ns
+ * @shared: 1: they are counted in what the connections of their session share
  * @rate: of the session, or its ceiling, bit/s; 0: none
  * @assigned: the same without the ceiling
  * @sequence: of the first octet
@@ -544,13 +552,16 @@ WINDOW_PART int window_correct(struct window *window,
  * @mss: octets of each segment but the last, 1 to 65535
  * @headers: octets of headers of each segment on the wire
  * @octets: of all of it on the wire
+ * @held: 1: the window may have held them back; window_sent() sets it
  *
  * All fields are 64 bits: see struct rates_key.
  */
 struct window_data {
 	u64 now;
+	u64 ticks;
 	u64 departure;
 	u64 missed;
+	u64 shared;
 	u64 rate;
 	u64 assigned;
 	u64 sequence;
@@ -558,75 +569,65 @@ struct window_data {
 	u64 mss;
 	u64 headers;
 	u64 octets;
+	u64 held;
 };
 
 /*
  * Do data end beyond what was granted? A window field may round up by a unit, and a FIN
  * or a probe may be ahead of it.
  */
-WINDOW_PART int window_exceeds(const struct window *window,
-			       const struct window_data *data)
+static __always_inline bool window_exceeds(const struct window *window,
+					   const struct window_data *data)
 {
-	u32 end, granted;
+	u32 end = data->sequence + data->length;
+	u32 granted =
+		window->right + (1U << (window->scale & 15)) + window->mss;
 
-	if (!window || !data)
-		return 0;
-	end = data->sequence + data->length;
-	granted = window->right + (1U << (window->scale & 15)) + window->mss;
 	return window_before(granted, end);
 }
 
 /* Count data for the demand and the ceiling of their session. */
-WINDOW_PART int window_count(const struct window *window,
-			     struct window_sharing *sharing,
-			     const struct window_data *data)
+static __always_inline void window_count(const struct window *window,
+					 struct window_sharing *sharing,
+					 const struct window_data *data)
 {
-	if (!window || !sharing || !data)
+	bool waits = window->limited || sharing->least[1];
+	u64 octets = data->octets, reached = octets;
+
+	/* They have not begun, come another way, or it ignores their window. */
+	if (!window->acked || window->silent || window_exceeds(window, data))
+		reached = 0;
+	/* Without branches: see count(). */
+	sharing->elsewhere += window->silent ? octets : 0;
+	sharing->escaped += octets - reached;
+	sharing->reached += reached;
+	sharing->limited += waits ? reached : 0;
+}
+
+/* A round of a session ends. */
+WINDOW_PART int window_turn(struct window_sharing *sharing, u64 now)
+{
+	if (!sharing)
 		return 0;
-	if (window->silent)
-		sharing->elsewhere += data->octets;
-	/* Or they have not begun, or it ignores their window. */
-	if (!window->acked || window->silent || window_exceeds(window, data)) {
-		sharing->escaped += data->octets;
-		return 0;
-	}
-	sharing->reached += data->octets;
-	if (window->limited || sharing->least[1])
-		sharing->limited += data->octets;
+	sharing->connections[1] = sharing->connections[0];
+	sharing->connections[0] = 0;
+	sharing->least[1] = sharing->least[0];
+	sharing->least[0] = WINDOW_TIME_MAX;
+	sharing->missed[1] = sharing->missed[0];
+	sharing->missed[0] = 0;
+	sharing->segments = 0;
+	sharing->since = now;
+	sharing->round++;
 	return 0;
 }
 
-/* Count data in the round of their session. A round is a round trip, at least. */
-WINDOW_PART int window_share(struct window *window,
-			     struct window_sharing *sharing,
-			     const struct window_data *data)
+/* A connection sends the first data in a round. */
+WINDOW_PART int window_join(struct window *window,
+			    struct window_sharing *sharing)
 {
-	u64 wait, missed, rtt;
 	u32 count;
 
-	if (!window || !sharing || !data)
-		return 0;
-	rtt = (u64)window_rtt(window) << WINDOW_TIME_SHIFT;
-	wait = (data->departure - data->now) >> WINDOW_TIME_SHIFT;
-	missed = data->missed >> WINDOW_TIME_SHIFT;
-	if (data->now - sharing->since > fp_max64(rtt, WINDOW_BURST) &&
-	    sharing->segments >= WINDOW_LOOP) {
-		sharing->connections[1] = sharing->connections[0];
-		sharing->connections[0] = 0;
-		sharing->least[1] = sharing->least[0];
-		sharing->least[0] = WINDOW_TIME_MAX;
-		sharing->missed[1] = sharing->missed[0];
-		sharing->missed[0] = 0;
-		sharing->segments = 0;
-		sharing->since = data->now;
-		sharing->round++;
-	}
-	sharing->segments++;
-	sharing->least[0] = fp_min64(sharing->least[0], wait);
-	if (window->limited || window->near)
-		sharing->missed[0] =
-			fp_min64(sharing->missed[0] + missed, WINDOW_TIME_MAX);
-	if (window->round == sharing->round)
+	if (!window || !sharing)
 		return 0;
 	window->round = sharing->round;
 	sharing->connections[0]++;
@@ -640,60 +641,123 @@ WINDOW_PART int window_share(struct window *window,
 	return 0;
 }
 
-/* Note what the size of the window depends on. */
-WINDOW_PART int window_note(struct window *window,
-			    const struct window_data *data)
+/* Segments that a sender merged, if it merges these data, as @merged of struct window. */
+static __always_inline u32 window_merged(const struct window *window,
+					 const struct window_data *data)
 {
-	u32 mss, merged;
+	if (data->length <= data->mss)
+		return window->merged;
+	return fp_min64(data->length / data->mss + 1, 255);
+}
 
-	if (!window || !data)
-		return 0;
-	mss = window->mss;
-	merged = window->merged;
-	if (data->length > data->mss)
-		merged = fp_min64(data->length / data->mss + 1, 255);
-	if (data->mss > mss ||
-	    (!window->full && data->mss + WINDOW_OPTIONS >= mss)) {
-		mss = data->mss;
+/* Are data a full segment, as far as is known? */
+static __always_inline bool window_fills(const struct window *window,
+					 const struct window_data *data)
+{
+	return data->mss > window->mss ||
+	       (!window->full && data->mss + WINDOW_OPTIONS >= window->mss);
+}
+
+/* Does a round of the session end? It is a round trip, at least. */
+static __always_inline bool window_ends(const struct window *window,
+					const struct window_sharing *sharing,
+					const struct window_data *data)
+{
+	u64 rtt = (u64)window_rtt(window) << WINDOW_TIME_SHIFT;
+
+	return data->now - sharing->since > fp_max64(rtt, WINDOW_BURST) &&
+	       sharing->segments >= WINDOW_LOOP;
+}
+
+/* Note what the size of the window depends on. */
+static __always_inline void window_note(struct window *window,
+					const struct window_data *data)
+{
+	window->merged = window_merged(window, data);
+	if (window_fills(window, data)) {
+		window->mss = data->mss;
 		window->full = 1;
 	}
-	if (window->rate == data->rate && window->assigned == data->assigned &&
-	    window->headers == data->headers && window->mss == mss &&
-	    window->merged == merged)
-		return 0;
 	window->rate = data->rate;
 	window->assigned = data->assigned;
 	window->headers = data->headers;
-	window->mss = mss;
-	window->merged = merged;
 	window->changes++;
+}
+
+/* Is window_prepare() not needed? */
+static __always_inline bool window_steady(const struct window *window,
+					  const struct window_sharing *sharing,
+					  const struct window_data *data)
+{
+	if (window->rate != data->rate || window->assigned != data->assigned ||
+	    window->headers != data->headers ||
+	    window->merged != window_merged(window, data) ||
+	    window_fills(window, data))
+		return false;
+	return !data->shared || (window->round == sharing->round &&
+				 !window_ends(window, sharing, data));
+}
+
+/* Note changes, and begin a round: few data need it. */
+WINDOW_PART int window_prepare(struct window *window,
+			       struct window_sharing *sharing,
+			       const struct window_data *data)
+{
+	bool ends;
+
+	if (!window || !sharing || !data)
+		return 0;
+	ends = window_ends(window, sharing, data);
+	window_note(window, data);
+	if (!data->shared)
+		return 0;
+	if (ends)
+		window_turn(sharing, data->now);
+	if (window->round != sharing->round)
+		window_join(window, sharing);
 	return 0;
+}
+
+/* Count data in the round of their session. */
+static __always_inline void window_share(struct window_sharing *sharing,
+					 const struct window_data *data)
+{
+	u64 wait = (data->departure - data->now) >> WINDOW_TIME_SHIFT;
+	u64 missed = data->missed >> WINDOW_TIME_SHIFT;
+
+	sharing->segments++;
+	sharing->least[0] = fp_min64(sharing->least[0], wait);
+	if (missed && data->held)
+		sharing->missed[0] =
+			fp_min64(sharing->missed[0] + missed, WINDOW_TIME_MAX);
 }
 
 /**
  * window_sent() - data leave the host
  * @window: of the connection
- * @sharing: of its session; NULL: there is none, and @data->rate is 0
+ * @sharing: of its session; any, if @data->shared is 0, as is @data->rate then
  * @data: the data
  *
- * Return: 1: its acknowledgments now turn out to come another way.
+ * Return: whether its acknowledgments now turn out to come another way.
  */
-WINDOW_PART int window_sent(struct window *window,
-			    struct window_sharing *sharing,
-			    const struct window_data *data)
+static __always_inline bool window_sent(struct window *window,
+					struct window_sharing *sharing,
+					struct window_data *data)
 {
 	u64 silence;
 	u32 end;
 
-	if (!window || !data)
-		return 0;
-	end = data->sequence + data->length;
-	window_note(window, data);
-	if (sharing) {
-		window_share(window, sharing, data);
+	data->held = window->limited || window->near;
+	if (!window_steady(window, sharing, data))
+		window_prepare(window, sharing, data);
+	window_reload();
+	if (data->shared) {
+		window_share(sharing, data);
+		window_reload();
 		window_count(window, sharing, data);
 	}
-
+	window_reload();
+	end = data->sequence + data->length;
 	if (!window->sending || window_before(window->sent, end)) {
 		window->sent = end;
 		window->sending = 1;
@@ -703,38 +767,40 @@ WINDOW_PART int window_sent(struct window *window,
 	}
 	silence = (u64)window_rtt(window) << WINDOW_TIME_SHIFT;
 	silence = fp_max64(2 * silence, WINDOW_SILENCE);
-	if (window->silent || data->now <= window->heard + silence)
-		return 0;
+	if (window->silent || data->ticks <= window->heard + silence)
+		return false;
 	window->silent = 1;
-	return 1;
+	return true;
 }
 
 /* --- acknowledgments ----------------------------------------------------- */
 
 /**
- * window_times() - does an acknowledgment need its exact time?
+ * window_times() - does an acknowledgment need its time?
  * @window: of the connection
  * @ack: the acknowledged sequence number
  *
- * Return: whether it acknowledges the data that are timed.
+ * Return: whether it acknowledges the data that are timed; then call window_sample().
  */
-static inline bool window_times(const struct window *window, u32 ack)
+static __always_inline bool window_times(const struct window *window, u32 ack)
 {
-	return window->pending && !window_before(ack, window->pending >> 32);
+	return window->pending && !window_before(ack, window->pending >> 32) &&
+	       !window_before(window->sent, ack);
 }
 
-/* The data that are timed have been acknowledged. */
-WINDOW_PART int window_sample(struct window *window, u64 now, u32 ack)
+/**
+ * window_sample() - the data that are timed have been acknowledged
+ * @window: of the connection
+ * @now: ns
+ */
+static __always_inline void window_sample(struct window *window, u64 now)
 {
-	u32 sample, before;
+	u32 before = window_rtt(window);
+	u32 sample = window_time(now) - (u32)window->pending;
 
-	if (!window || !window_times(window, ack))
-		return 0;
-	before = window_rtt(window);
-	sample = window_time(now) - (u32)window->pending;
 	window->pending = 0;
 	if (!sample || sample > WINDOW_TIME_MAX)
-		return 0;
+		return;
 	window->rtt_last = sample;
 	if (now - window->period > WINDOW_PERIOD) {
 		window->period = now;
@@ -746,49 +812,53 @@ WINDOW_PART int window_sample(struct window *window, u64 now, u32 ack)
 	/* Compute the size anew. */
 	if (window_rtt(window) != before)
 		window->chosen = window->changes - 1;
-	return 0;
 }
 
 /**
  * struct window_ack - an acknowledgment
- * @now: ns; some ms too low, unless window_times() is true
+ * @ticks: as in struct window_data
  * @ack: the acknowledged sequence number
  * @sacked: right edge of the highest block of SACK; @ack: none
  * @field: window field
- * @pure: it has no data
+ * @octets: of data in it
+ * @flight: what was in flight before it, octets; window_ack() sets it
+ * @arrived: the highest octet that is known to have arrived; the same
+ * @offered: the right edge of the receiver; the same
+ * @edge: the right edge that is granted; the same
  *
  * All fields are 64 bits: see struct rates_key.
  */
 struct window_ack {
-	u64 now;
+	u64 ticks;
 	u64 ack;
 	u64 sacked;
 	u64 field;
-	u64 pure;
+	u64 octets;
+	u64 flight;
+	u64 arrived;
+	u64 offered;
+	u64 edge;
 };
 
 /* The highest octet that is known to have arrived. */
-WINDOW_PART u32 window_arrived(struct window *window,
-			       const struct window_ack *ack)
+static __always_inline u32 window_arrived(struct window *window,
+					  const struct window_ack *ack)
 {
-	u32 outstanding, sacked;
+	u32 outstanding = window->sent - (u32)ack->ack;
+	u32 sacked = ack->sacked - ack->ack;
 
-	if (!window || !ack)
-		return 0;
-	outstanding = window->sent - (u32)ack->ack;
-	sacked = ack->sacked - ack->ack;
 	/* A block of data that were not sent is forged; one below is a duplicate. */
 	if (window->sack)
 		return ack->ack + (sacked <= outstanding ? sacked : 0);
 	if (!window->acked || (u32)ack->ack != window->ack)
 		window->duplicate = 0;
-	else if (ack->pure && ack->field == window->field)
+	else if (!ack->octets && ack->field == window->field)
 		window->duplicate += window->mss;
 	window->duplicate = fp_min(window->duplicate, outstanding);
 	return ack->ack + window->duplicate;
 }
 
-/* The least that a window is, octets. */
+/* The least that a window is, segments. */
 WINDOW_PART u32 window_least(const struct window *window)
 {
 	u64 patience;
@@ -797,8 +867,8 @@ WINDOW_PART u32 window_least(const struct window *window)
 		return 0;
 	patience = window_in_flight(window, window->assigned,
 				    WINDOW_PATIENCE >> WINDOW_TIME_SHIFT);
-	patience = fp_min64(patience, WINDOW_SEGMENTS * window->mss);
-	return fp_max64(patience, WINDOW_LEAST * window->mss);
+	return patience < WINDOW_SEGMENTS * window->mss ? WINDOW_LEAST :
+							  WINDOW_SEGMENTS;
 }
 
 /* Octets that a connection needs in flight at a rate. */
@@ -816,8 +886,8 @@ WINDOW_PART u32 window_need(const struct window *window, u64 rate)
 				   window_in_flight(window, rate, burst));
 	size = window_in_flight(window, rate, window_rtt(window)) + reserve;
 	size += window->extra;
-	if (size < WINDOW_SEGMENTS * (s64)window->mss)
-		size = fp_max64(fp_max64(size, 0), window_least(window));
+	if (size < (s64)window->least * window->mss)
+		size = window->least * window->mss;
 	return fp_min64(size, WINDOW_MAX);
 }
 
@@ -828,6 +898,7 @@ WINDOW_PART int window_choose(struct window *window)
 		return 0;
 	/* First: it may change meanwhile. */
 	window->chosen = window->changes;
+	window->least = window_least(window);
 	window->size = window_need(window, window->rate);
 	window->own = window->size;
 	if (window->assigned < window->rate)
@@ -849,45 +920,36 @@ static inline u32 window_size(const struct window *window, u32 flight)
 }
 
 /*
- * The right edge for data that have arrived until @arrived: whole segments beyond what
- * was sent. If a segment or more of what was granted has not been seen, it is on its way
- * from the host, which will have sent all of that.
+ * The right edge for data that have arrived: whole segments beyond what was sent. If a
+ * segment or more of what was granted has not been seen, it is on its way from the host,
+ * which will have sent all of that.
  */
-WINDOW_PART u32 window_edge(const struct window *window, u32 arrived,
-			    u32 flight)
+static __always_inline u32 window_edge(const struct window *window,
+				       const struct window_ack *ack)
 {
-	u32 size, from, ahead, edge, least;
+	u32 from = window->sent, arrived = ack->arrived, ahead, edge;
 
-	if (!window)
-		return 0;
-	size = window_size(window, flight);
-	from = window->sent;
+	edge = arrived + window_size(window, ack->flight);
 	if (window->lowered && (s32)(window->right - from) >= window->mss)
 		from = window->right;
-	edge = arrived + size;
 	ahead = edge - from;
 	if ((s32)ahead <= 0)
 		return edge;
 	edge -= ahead % window->mss;
 	if (edge - arrived >= WINDOW_SEGMENTS * window->mss)
 		return edge;
-	least = window_least(window);
-	if (edge - arrived >= least)
-		return edge;
 	/* A segment more takes long at a slow rate. */
-	if (least <= WINDOW_LEAST * window->mss)
-		return arrived + least;
+	if (window->least < WINDOW_SEGMENTS)
+		return arrived +
+		       fp_max(edge - arrived, WINDOW_LEAST * window->mss);
 	return edge + window->mss;
 }
 
 /* The window field for @room octets, of which some may not be expressed. */
-WINDOW_PART u32 window_round(const struct window *window, u32 room)
+static __always_inline u32 window_round(const struct window *window, u32 room)
 {
-	u32 unit, least;
+	u32 unit = 1U << (window->scale & 15), least;
 
-	if (!window)
-		return 0;
-	unit = 1U << (window->scale & 15);
 	if (window->scale <= WINDOW_SCALE_DOWN)
 		return room >> (window->scale & 15);
 	least = fp_min(room, WINDOW_SEGMENTS * window->mss) + unit - 1;
@@ -898,38 +960,32 @@ WINDOW_PART u32 window_round(const struct window *window, u32 room)
  * Octets that are granted for good of @room, whole segments, or one more if most of a
  * segment would be lost to the unit.
  */
-WINDOW_PART u32 window_express(const struct window *window, u32 room)
+static __always_inline u32 window_express(const struct window *window, u32 room)
 {
-	u32 unit, lost, more;
+	u32 part = (1U << (window->scale & 15)) - 1, lost = room & part, more;
 
-	if (!window)
-		return 0;
-	unit = 1U << (window->scale & 15);
 	/* What a field that is rounded up expresses beyond is not granted for good. */
 	if (window->scale > WINDOW_SCALE_DOWN)
 		return room;
-	lost = room & (unit - 1);
-	more = (room + window->mss) & (unit - 1);
+	if (lost <= window->mss / 8)
+		return room - lost;
 	/* The least window of a slow rate is long enough without a part of a segment. */
-	if (lost > window->mss / 8 && more < lost &&
-	    (room > WINDOW_LEAST * window->mss ||
-	     window_least(window) > WINDOW_LEAST * window->mss))
+	more = (room + window->mss) & part;
+	if (more < lost &&
+	    (room > WINDOW_LEAST * window->mss || window->least > WINDOW_LEAST))
 		return room + window->mss - more;
 	return room - lost;
 }
 
 /* Octets that a connection without a rate may have in flight; @flight was. */
-WINDOW_PART u32 window_without(struct window *window, u32 number, u32 flight)
+static __always_inline u32 window_bound_size(struct window *window, u32 number,
+					     u32 flight)
 {
-	u32 lately = WINDOW_LATELY >> WINDOW_TIME_SHIFT, now;
+	u32 lately = WINDOW_LATELY >> WINDOW_TIME_SHIFT;
+	u32 now = window_time(window->heard);
+	s32 took = now - window->since;
 	u64 room;
-	s32 took;
 
-	if (!window)
-		return 0;
-	now = window_time(window->heard);
-	/* Times of acknowledgments may be a little too low: see struct window_ack. */
-	took = now - window->since;
 	if (took >= (s32)lately) {
 		window->passed =
 			took < 2 * (s32)lately ? number - window->from : 0;
@@ -941,51 +997,78 @@ WINDOW_PART u32 window_without(struct window *window, u32 number, u32 flight)
 	return fp_min64(fp_max64(room, WINDOW_OPEN), WINDOW_MAX);
 }
 
-/*
- * The right edge that an acknowledgment of @number may grant, at most @offered. @flight
- * was in flight before it.
- */
-WINDOW_PART u32 window_grant(struct window *window, u32 number, u32 arrived,
-			     u32 offered, u32 flight)
+/* Note what was in flight before an acknowledgment, and whether the window was its limit. */
+static __always_inline void window_note_flight(struct window *window,
+					       struct window_ack *ack)
 {
-	u32 edge, room;
+	/* A sender that merges segments waits until there is room for all of them. */
+	u32 room = window->mss * (window->merged ?: 1);
+	u32 unused = window->right - window->sent;
 
-	if (!window)
-		return 0;
+	ack->flight = window->sent - (window->acked ? window->ack : ack->ack);
+	window->limited = window->lowered && (s32)unused < (s32)room;
+	if (window->lowered && unused <= 3 * (u64)(u32)ack->flight + 2)
+		window->near |= 1;
+}
+
+/* Begin with the first acknowledgment. */
+static __always_inline void window_begin_edge(struct window *window,
+					      const struct window_ack *ack)
+{
+	u32 room = ack->offered - ack->ack;
+
+	/* At most what SYNs and window_bound_field() granted, or others that were not seen. */
+	if (!window->silent)
+		room = fp_min(room, WINDOW_OPEN);
+	window->right = ack->ack + room;
+	window->from = ack->ack;
+	window->since = window_time(ack->ticks);
+	window->acked = 1;
+}
+
+/* Find the right edge that an acknowledgment may grant, at most what the receiver offers. */
+static __always_inline void window_grant(struct window *window,
+					 struct window_ack *ack)
+{
+	u32 room, unit = 1U << (window->scale & 15);
+
 	if (window->rate && window_rtt(window)) {
-		if (window->chosen != window->changes || !window->size)
+		if (window->chosen != window->changes || !window->least)
 			window_choose(window);
-		room = window_edge(window, arrived, flight) - number;
-		edge = number + window_express(window, room);
+		window_reload();
+		ack->edge = window_edge(window, ack);
+		window_reload();
+		room = ack->edge - ack->ack;
+		ack->edge = ack->ack + window_express(window, room);
 	} else {
-		room = window_without(window, number, flight);
-		room += arrived - number;
-		edge = number + (room & -(1U << (window->scale & 15)));
+		room = window_bound_size(window, ack->ack, ack->flight);
+		room += (u32)(ack->arrived - ack->ack);
+		ack->edge = ack->ack + (room & -unit);
 	}
-	if (window_before(edge, window->right))
-		edge = window->right;
-	window->lowered = window_before(edge, offered);
+	window_reload();
+	if (window_before(ack->edge, window->right))
+		ack->edge = window->right;
+	window->lowered = window_before(ack->edge, ack->offered);
+	if (!window->lowered)
+		ack->edge = ack->offered;
 	/* As the receiver has it, unless it moves back itself. */
-	if (window->lowered || window_before(window->right, offered))
-		window->right = window->lowered ? edge : offered;
-	return window->right;
+	if (window_before(window->right, ack->edge))
+		window->right = ack->edge;
 }
 
 /**
- * window_ack() - choose the window of an acknowledgment
+ * window_ack() - choose the window of an acknowledgment, after window_times()
  * @window: of the connection, which is known; only changed if the sender will accept
  *	the acknowledgment
  * @ack: the acknowledgment; not a SYN, not a RST
  *
  * Return: the window field, at most @ack->field; if it is the same, leave it alone.
  */
-WINDOW_PART u32 window_ack(struct window *window, const struct window_ack *ack)
+static __always_inline u32 window_ack(struct window *window,
+				      struct window_ack *ack)
 {
-	u32 number, offered, arrived, edge, room, flight;
+	u32 number = ack->ack, edge;
 
-	if (!window || !ack)
-		return 0;
-	number = ack->ack;
 	/* The sender ignores both those of data that it did not send and old ones. */
 	if (!window->sending || window_before(window->sent, number))
 		return ack->field;
@@ -993,34 +1076,57 @@ WINDOW_PART u32 window_ack(struct window *window, const struct window_ack *ack)
 		edge = window_round(window, window->right - number);
 		return fp_min(edge, ack->field);
 	}
-	window_sample(window, ack->now, number);
-	window->heard = ack->now;
-	/* A sender that merges segments waits until there is room for all of them. */
-	room = window->mss * (window->merged ?: 1);
-	flight = window->sent - (window->acked ? window->ack : number);
-	window->limited = window->lowered &&
-			  (s32)(window->right - window->sent) < (s32)room;
-	if (window->lowered && (window->right - window->sent) / 3 <= flight)
-		window->near |= 1;
-	arrived = window_arrived(window, ack);
-	offered = number + ((u32)ack->field << (window->scale & 15));
-	if (!window->acked) {
-		/* At most what SYNs and window_opening() granted, or others that were not seen. */
-		window->right = offered;
-		if (!window->silent)
-			window->right =
-				number + fp_min(offered - number, WINDOW_OPEN);
-		window->from = number;
-		window->since = window_time(ack->now);
-	}
+	window->heard = ack->ticks;
+	window_note_flight(window, ack);
+	window_reload();
+	ack->arrived = window_arrived(window, ack);
+	ack->offered = ack->ack + ((u32)ack->field << (window->scale & 15));
+	window_reload();
+	if (!window->acked)
+		window_begin_edge(window, ack);
 	window->silent = 0;
-	window->ack = number;
+	window->ack = ack->ack;
 	window->field = ack->field;
-	window->acked = 1;
-	edge = window_grant(window, number, arrived, offered, flight);
+	window_reload();
+	window_grant(window, ack);
+	window_reload();
 	if (!window->lowered)
 		return ack->field;
-	return fp_min(window_round(window, edge - number), ack->field);
+	return fp_min(window_round(window, ack->edge - ack->ack), ack->field);
+}
+
+/* --- checksums ------------------------------------------------------------ */
+
+/* The sum of 16-bit words in ones' complement, in any byte order (RFC 1071). */
+static __always_inline u32 window_fold(u64 sum)
+{
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (sum & 0xffff) + (sum >> 16);
+}
+
+/* A checksum after 16 bits have changed (RFC 1624), all as in the packet. */
+static __always_inline u16 window_checksum(u16 check, u16 before, u16 after)
+{
+	return ~window_fold((u64)(u16)~check + (u16)~before + after);
+}
+
+/**
+ * window_completed() - is a checksum that of the whole segment?
+ * @check: as in the packet
+ * @pseudo: the sum of the words of the pseudo header
+ *
+ * A checksum that a device completes later (CHECKSUM_PARTIAL) is the sum of the pseudo
+ * header, which the window is no part of.
+ *
+ * Return: false if it may be the latter; one of 65535 complete ones is equal to it.
+ */
+static __always_inline bool window_completed(u16 check, u64 pseudo)
+{
+	u32 difference = window_fold((u64)window_fold(pseudo) + (u16)~check);
+
+	return difference && difference != 0xffff;
 }
 
 #endif /* SLBND_WINDOW_H */

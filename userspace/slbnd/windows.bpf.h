@@ -26,11 +26,17 @@
 /* Options that are read, with each padding. Usually there are up to seven. */
 #define OPTIONS_MAX 16
 
-/* Mask of indices into the options: there are up to 40 octets. */
-#define OPTIONS_MASK 63
+/*
+ * The options of most segments: timestamps (two paddings, kind 8, length 10), and blocks of
+ * SACK behind them (two paddings, kind 5, 2 octets and 8 for each block). The header has
+ * 8 words with timestamps, 11 with a block, and 2 more for each other one.
+ */
+#define STAMPS 0x0101080a
+#define BLOCKS 0x01010500
 
-/* Timestamps alone, as most segments have them: two paddings, kind 8, length 10. */
-#define ONLY_TIMESTAMPS 0x0101080a
+/* Where the TCP header of most packets begins, of IPv4 and of IPv6. */
+#define USUAL_V4 (ETH_HLEN + sizeof(struct iphdr))
+#define USUAL_V6 (ETH_HLEN + sizeof(struct ipv6hdr))
 
 /**
  * struct window_entry - a connection
@@ -80,21 +86,26 @@ struct {
 /* Windows are lowered. */
 u32 windows_on;
 
+/* The period of the system's timer, ns. */
+u64 windows_tick;
+
 /*
- * Acknowledgements whose window was lowered, connections with a session that are left
- * alone, and how often acknowledgements were found to come another way.
+ * Connections with a session that are left alone, and how often acknowledgements were found
+ * to come another way. See also struct scratch.
  */
-u64 windows_lowered;
 u64 windows_unknown;
 u64 windows_silent;
 
 /**
  * struct scratch - what is kept of a packet
+ * @lowered: acknowledgements whose window was lowered; slbnd reads it
  * @packet: the packet
  * @tcp: its header
  * @key: the flow of the connection's data
  * @start: of a new connection
  * @data: that leave
+ * @unread: of packets without a session, which share nothing: without CAP_PERFMON, the verifier
+ *	of Linux 6.1 follows the paths of a pointer that is NULL behind each comparison
  * @ack: that arrives
  * @tcp_valid: @tcp and the options are valid
  * @now: of the packet that leaves, as in struct arrival
@@ -105,36 +116,46 @@ u64 windows_silent;
  * @place: of its connection, or NO_PLACE
  * @size: octets of its data, with padding
  * @header: offset of its TCP header from the start of the packet's data
+ * @window: new window field of an acknowledgment, as in the packet
+ * @check: its checksum
+ * @sum: the sum of its pseudo header, but for the protocol
  * @segments: of the packet
  * @mss: octets of data of each, if there are several
  * @length: on the wire, octets; of a packet that leaves
  * @is_new: it has no rate, but may leave as new (marks.bpf.h)
  * @exceeds: it is sent above the rate of its session
  * @opens: it is the first one of its connection
- * @at: next option, in @octets
+ * @at: offset of the next option
  * @end: of the options
  * @options: of a SYN, as window_option() has them
  * @sacked: right edge of the highest block of SACK
- * @octets: the options; more, so that any index of OPTIONS_MASK is valid
+ * @kind: of an option
+ * @octets: in it
+ * @value: the same
+ * @edge: the same
  *
- * In a map, as the stack is too small; and without CAP_PERFMON, the verifier rejects a
- * variable index into the stack, and see struct rates_key.
+ * In a map, as the stack is too small, and see struct rates_key.
  */
 struct scratch {
+	u64 lowered;
 	struct packet packet;
 	struct tcphdr tcp;
 	struct rates_key key;
 	struct window_start start;
 	struct window_data data;
+	struct window_sharing unread;
 	struct window_ack ack;
 	u64 now;
 	u64 departure;
 	u64 missed;
 	u64 rate;
-	u64 slot;
-	u64 place;
+	u32 slot;
+	u32 place;
 	u32 size;
 	u32 header;
+	__be16 window;
+	u16 check;
+	u64 sum;
 	u32 tcp_valid;
 	u32 segments;
 	u32 mss;
@@ -144,9 +165,12 @@ struct scratch {
 	u32 opens;
 	u32 at;
 	u32 end;
-	u64 options;
-	u8 octets[OPTIONS_MASK + 1];
 	u32 sacked;
+	u64 options;
+	u8 kind;
+	u8 octets;
+	__be16 value;
+	__be32 edge;
 };
 
 struct {
@@ -158,9 +182,6 @@ struct {
 
 static __always_inline struct scratch *get_scratch(void)
 {
-	/* 64 bits: see struct rates_key. */
-	const u64 only = 0;
-
 	return bpf_map_lookup_elem(&scratches, &only);
 }
 
@@ -191,40 +212,34 @@ static u32 find_tcp(struct __sk_buff *skb, const struct packet *packet,
 	return load_tcp(skb, packet, offset, tcp) ? offset : 0;
 }
 
-/* Keep the options, which begin at an offset, in the scratch. Returns false on failure. */
-static __always_inline bool keep_options(struct __sk_buff *skb, u32 offset,
-					 struct scratch *scratch)
+/*
+ * Copy the TCP header, if it is at a usual offset, in the first part of the packet: by
+ * direct access, which takes less time than a helper. Without CAP_PERFMON, the verifier
+ * requires constant offsets.
+ */
+static __always_inline void copy_tcp(struct __sk_buff *skb,
+				     struct scratch *scratch, u32 offset)
 {
-	u32 length = scratch->end;
-	int n;
+	void *start = (void *)(long)skb->data,
+	     *end = (void *)(long)skb->data_end;
+	const struct tcphdr *tcp = start + offset;
 
-	/* A timestamp or a block of SACK, with their padding. */
-#pragma unroll
-	for (n = 0; n < 3; n++) {
-		if (length < 12U * (n + 1))
-			break;
-		if (bpf_skb_load_bytes(skb, offset + 12 * n,
-				       scratch->octets + 12 * n, 12))
-			return false;
-	}
-#pragma unroll
-	for (n = 0; n < 10; n++) {
-		if (length < 4U * (n + 1))
-			break;
-		if (4U * n >= length / 12 * 12 &&
-		    bpf_skb_load_bytes(skb, offset + 4 * n,
-				       scratch->octets + 4 * n, 4))
-			return false;
-	}
-	return true;
+	if ((void *)(tcp + 1) > end ||
+	    scratch->packet.key.rest >> 16 !=
+		    rates_rest(0, 0, tcp->source, tcp->dest) >> 16)
+		return;
+	/* All that is used of it. */
+	scratch->tcp.seq = tcp->seq;
+	scratch->tcp.ack_seq = tcp->ack_seq;
+	tcp_flag_word(&scratch->tcp) = tcp_flag_word(tcp);
+	scratch->header = offset;
 }
 
 /*
- * Keep the TCP header of the packet in the scratch, too, with its options if it is a SYN, or if
- * @options is set. Packets with AH must not be changed.
+ * Keep the TCP header of the packet in the scratch, too. Packets with AH must not be changed.
  */
-static __noinline int keep_tcp(struct __sk_buff *skb, struct scratch *scratch,
-			       u32 options)
+static __always_inline void keep_tcp(struct __sk_buff *skb,
+				     struct scratch *scratch)
 {
 	const struct packet *packet = &scratch->packet;
 	struct tcphdr *tcp = &scratch->tcp;
@@ -233,90 +248,93 @@ static __noinline int keep_tcp(struct __sk_buff *skb, struct scratch *scratch,
 	scratch->tcp_valid = 0;
 	if (packet->protocol != IPPROTO_TCP || packet->fragment ||
 	    packet->flags & SEALED)
-		return 0;
-	scratch->header = find_tcp(skb, packet, tcp);
+		return;
+	scratch->header = 0;
+	if (packet->base != BPF_HDR_START_MAC) {
+		if (packet->offset == sizeof(struct iphdr))
+			copy_tcp(skb, scratch, USUAL_V4);
+		else if (packet->offset == sizeof(struct ipv6hdr))
+			copy_tcp(skb, scratch, USUAL_V6);
+	}
+	window_reload();
+	if (!scratch->header)
+		scratch->header = find_tcp(skb, packet, tcp);
 	data = scratch->header + tcp->doff * 4;
 	if (!scratch->header || tcp->doff < 5 || skb->len < data)
-		return 0;
-	scratch->segments = skb->gso_segs ?: 1;
-	scratch->mss = skb->gso_size;
+		return;
 	scratch->size = skb->len - data;
-	scratch->end = tcp->doff * 4 - sizeof(*tcp);
-	if ((tcp->syn || options) &&
-	    !keep_options(skb, scratch->header + sizeof(*tcp), scratch))
-		return 0;
 	scratch->tcp_valid = 1;
-	return 0;
-}
-
-static __always_inline u32 octet(const struct scratch *scratch, u32 at)
-{
-	return scratch->octets[at & OPTIONS_MASK];
-}
-
-static __always_inline u32 word(const struct scratch *scratch, u32 at)
-{
-	return octet(scratch, at) << 24 | octet(scratch, at + 1) << 16 |
-	       octet(scratch, at + 2) << 8 | octet(scratch, at + 3);
 }
 
 /*
- * Read the next option in the scratch. Not static: the verifier checks such a function
- * once, not for each state of its caller. Returns 0 behind the last one.
+ * Read the next option of the header that is kept. Returns 0 behind the last one. Static, as
+ * all functions that are given @skb: without BTF, the kernel takes the argument of another
+ * one for any memory.
  */
-__noinline int read_option(void)
+static __noinline int read_option(struct __sk_buff *skb)
 {
 	struct scratch *scratch = get_scratch();
-	u32 at, kind, length, value = 0, edge, n;
+	u32 at, left, value, n;
 
 	if (!scratch || scratch->at >= scratch->end)
 		return 0;
 	at = scratch->at;
-	kind = octet(scratch, at);
-	if (!kind)
-		return 0;
-	if (kind == 1) {
-		scratch->at = at + 1;
-		return 1;
-	}
-	length = octet(scratch, at + 1);
-	if (length < 2 || at + length > scratch->end) {
+	left = scratch->end - at;
+	if (bpf_skb_load_bytes(skb, at, &scratch->kind, 1)) {
 		scratch->options |= WINDOW_MALFORMED;
 		return 0;
 	}
-	scratch->at = at + length;
-	if (kind == 2)
-		value = octet(scratch, at + 2) << 8 | octet(scratch, at + 3);
-	if (kind == 3)
-		value = octet(scratch, at + 2);
-	scratch->options = window_option(scratch->options, kind, length, value);
-	if (kind != 5)
+	if (!scratch->kind)
+		return 0;
+	if (scratch->kind == 1) {
+		scratch->at = at + 1;
+		return 1;
+	}
+	if (left < 2 || bpf_skb_load_bytes(skb, at + 1, &scratch->octets, 1) ||
+	    scratch->octets < 2 || scratch->octets > left) {
+		scratch->options |= WINDOW_MALFORMED;
+		return 0;
+	}
+	scratch->at = at + scratch->octets;
+	scratch->value = 0;
+	if (scratch->octets == 3)
+		bpf_skb_load_bytes(skb, at + 2, &scratch->value, 1);
+	if (scratch->octets == 4)
+		bpf_skb_load_bytes(skb, at + 2, &scratch->value, 2);
+	value = bpf_ntohs(scratch->value);
+	if (scratch->octets == 3)
+		value >>= 8;
+	scratch->options = window_option(scratch->options, scratch->kind,
+					 scratch->octets, value);
+	if (scratch->kind != 5)
 		return 1;
 		/* The highest right edge of up to four blocks (RFC 2018). */
 #pragma unroll
 	for (n = 0; n < 4; n++) {
-		edge = word(scratch, at + 6 + 8 * n);
-		if (10 + 8 * n <= length &&
-		    window_before(scratch->sacked, edge))
-			scratch->sacked = edge;
+		if (10 + 8 * n > scratch->octets ||
+		    bpf_skb_load_bytes(skb, at + 6 + 8 * n, &scratch->edge, 4))
+			break;
+		if (window_before(scratch->sacked, bpf_ntohl(scratch->edge)))
+			scratch->sacked = bpf_ntohl(scratch->edge);
 	}
 	return 1;
 }
 
 /* Read the options of the header that is kept. */
-__noinline int read_options(void)
+static __noinline int read_options(struct __sk_buff *skb)
 {
 	struct scratch *scratch = get_scratch();
 	int n;
 
 	if (!scratch)
 		return 0;
-	scratch->at = 0;
+	scratch->at = scratch->header + sizeof(scratch->tcp);
+	scratch->end = scratch->header + scratch->tcp.doff * 4;
 	scratch->options = 0;
 	scratch->sacked = bpf_ntohl(scratch->tcp.ack_seq);
 #pragma unroll
 	for (n = 0; n < OPTIONS_MAX; n++)
-		if (!read_option())
+		if (!read_option(skb))
 			return 0;
 	scratch->options |= WINDOW_MALFORMED;
 	return 0;
@@ -336,10 +354,10 @@ static __always_inline void set_back(struct rates_key *key,
 }
 
 /* Does an address belong to a prefix whose connections are left alone? */
-static bool is_excepted(const struct packet *packet, const u64 *address)
+static bool is_excepted(const struct rates_key *flow, const u64 *address)
 {
 	struct rates_prefix key = {
-		.head = rates_prefix_head(packet->key.rest, 128),
+		.head = rates_prefix_head(flow->rest, 128),
 		.address[0] = address[0],
 		.address[1] = address[1],
 	};
@@ -368,14 +386,15 @@ static __always_inline void take_entry(struct window_entry *entry,
 }
 
 /* Note the SYN of a host. */
-static __always_inline void note_host(struct scratch *scratch,
+static __always_inline void note_host(struct __sk_buff *skb,
+				      struct scratch *scratch,
 				      struct window_entry *entry)
 {
 	u32 sequence = bpf_ntohl(scratch->tcp.seq);
 	u32 ack = bpf_ntohl(scratch->tcp.ack_seq);
 	struct window_start *start;
 
-	read_options();
+	read_options(skb);
 	if (!connections_same(&entry->key, &scratch->key))
 		take_entry(entry, &scratch->key);
 	if (!scratch->tcp.ack) {
@@ -392,13 +411,20 @@ static __always_inline void note_host(struct scratch *scratch,
 }
 
 /* Note the SYN of a peer that opens a connection. */
-static __always_inline void note_peer(struct scratch *scratch)
+static __always_inline void note_peer(struct __sk_buff *skb,
+				      struct scratch *scratch)
 {
-	read_options();
+	read_options(skb);
 	scratch->start = (struct window_start){};
 	window_syn(&scratch->start, WINDOW_PEER, bpf_ntohl(scratch->tcp.seq),
 		   scratch->options);
 	bpf_map_update_elem(&starts, &scratch->key, &scratch->start, BPF_ANY);
+}
+
+/* Time by a clock that costs nothing: see struct window_data. */
+static __always_inline u64 get_ticks(void)
+{
+	return bpf_jiffies64() * windows_tick;
 }
 
 /* Is a packet for a local host, or for an address that is translated to one's? */
@@ -415,122 +441,161 @@ static bool is_for_hosts(const struct packet *packet)
 
 /* --- data ----------------------------------------------------------------- */
 
-/*
- * Find the window of a connection that sends data; NULL: it is left alone. If it has no
- * session either, nothing is kept of it.
- */
-static __always_inline struct window *
-sending_window(const struct scratch *scratch, struct window_entry *entry)
+/* Data may be the first ones that follow SYNs. Not static: see forget_states(). */
+__noinline int windows_begin(void)
 {
-	const struct packet *packet = &scratch->packet;
-	u32 sequence = bpf_ntohl(scratch->tcp.seq);
-	struct window *window = &entry->window;
+	struct scratch *scratch = get_scratch();
+	struct window_entry *entry;
+	struct window *window;
 	bool known;
 
-	if (!connections_same(&entry->key, &scratch->key)) {
-		if (scratch->slot == NO_FLOW)
-			return NULL;
-		take_entry(entry, &scratch->key);
+	if (!scratch)
+		return 0;
+	entry = bpf_map_lookup_elem(&windows, &scratch->place);
+	if (!entry || !connections_same(&entry->key, &scratch->packet.key) ||
+	    !window_follows(&entry->start, bpf_ntohl(scratch->tcp.seq)))
+		return 0;
+	window = &entry->window;
+	*window = (struct window){};
+	known = window_begin(window, &entry->start, get_ticks());
+	if (!known || is_excepted(&entry->key, entry->key.source) ||
+	    is_excepted(&entry->key, entry->key.destination)) {
+		window->known = 0;
 		__sync_fetch_and_add(&windows_unknown, 1);
-		return NULL;
 	}
-	if (window_follows(&entry->start, sequence)) {
-		*window = (struct window){};
-		known = window_begin(window, &entry->start, scratch->now);
-		if (!known || is_excepted(packet, packet->key.source) ||
-		    is_excepted(packet, packet->key.destination)) {
-			window->known = 0;
-			__sync_fetch_and_add(&windows_unknown, 1);
-		}
-		entry->start.seen = 0;
+	entry->start.seen = 0;
+	return 0;
+}
+
+/* Data of a session whose SYNs were not seen: nothing is kept of others. */
+__noinline int windows_miss(void)
+{
+	struct scratch *scratch = get_scratch();
+	struct window_entry *entry;
+
+	if (!scratch || scratch->slot == NO_FLOW)
+		return 0;
+	entry = bpf_map_lookup_elem(&windows, &scratch->place);
+	if (!entry)
+		return 0;
+	take_entry(entry, &scratch->packet.key);
+	__sync_fetch_and_add(&windows_unknown, 1);
+	return 0;
+}
+
+/* Windows do not reach the packet that is kept. */
+static __always_inline void escape(const struct scratch *scratch,
+				   struct window_sharing *sharing, bool is_ack)
+{
+	/* Without a branch: see count(). */
+	u32 acks = is_ack ? scratch->length : 0;
+
+	sharing->acks += acks;
+	sharing->escaped += scratch->length - acks;
+}
+
+/* Note what window_sent() needs of the data that are kept. */
+static __always_inline void note_data(struct scratch *scratch)
+{
+	struct window_data *data = &scratch->data;
+	const struct rates_limit *limit;
+
+	data->now = scratch->now;
+	data->ticks = get_ticks();
+	data->departure = fp_max64(scratch->departure, scratch->now);
+	data->missed = scratch->missed;
+	data->rate = scratch->rate;
+	data->sequence = bpf_ntohl(scratch->tcp.seq);
+	data->length = scratch->size + scratch->tcp.fin;
+	data->octets = scratch->length;
+	data->mss = fp_max(scratch->size, 1);
+	data->headers = 0;
+	if (scratch->length > scratch->size)
+		data->headers = scratch->length - scratch->size;
+	if (scratch->segments > 1) {
+		data->mss = fp_max(scratch->mss, 1);
+		data->headers /= scratch->segments;
 	}
-	return window->known ? window : NULL;
+	window_reload();
+	data->shared = scratch->slot != NO_FLOW;
+	data->assigned = data->rate;
+	limit = bpf_map_lookup_elem(&limits, &scratch->slot);
+	if (limit)
+		data->assigned = fp_min64(limit->rate, data->rate);
+	window_reload();
+}
+
+/* Data of a connection leave. Returns whether windows reach them. */
+static __always_inline bool leave(struct scratch *scratch,
+				  struct window_sharing *sharing)
+{
+	struct window_entry *entry;
+
+	entry = bpf_map_lookup_elem(&windows, &scratch->place);
+	if (!entry)
+		return false;
+	if (entry->start.seen) {
+		windows_begin();
+		entry = bpf_map_lookup_elem(&windows, &scratch->place);
+		if (!entry)
+			return false;
+	}
+	if (!connections_same(&entry->key, &scratch->packet.key)) {
+		windows_miss();
+		return false;
+	}
+	if (!entry->window.known)
+		return false;
+	if (window_sent(&entry->window, sharing, &scratch->data))
+		__sync_fetch_and_add(&windows_silent, 1);
+	return true;
 }
 
 /*
- * The packet that is kept leaves a local host. Returns whether it is counted in what the
- * connections of its session share. Not static: see read_option().
+ * The packet that is kept leaves a local host; its octets are counted in what the connections
+ * of its session share. Not static: see forget_states().
  */
 __noinline int windows_leave(void)
 {
 	struct scratch *scratch = get_scratch();
-	const struct rates_limit *limit;
 	struct window_sharing *sharing;
-	struct window_entry *entry;
 	const struct tcphdr *tcp;
-	struct window_data *data;
-	struct window *window;
-	u32 octets, slot, place;
 
 	if (!scratch)
 		return 0;
 	tcp = &scratch->tcp;
-	octets = scratch->size;
-	slot = scratch->slot;
-	place = scratch->place;
-	entry = bpf_map_lookup_elem(&windows, &place);
-	if (!entry || (!octets && !tcp->fin && !tcp->syn))
-		return 0;
-	scratch->key = scratch->packet.key;
-	if (tcp->syn) {
-		note_host(scratch, entry);
-		return 0;
-	}
-	window = sending_window(scratch, entry);
-	if (!window)
-		return 0;
-	sharing = bpf_map_lookup_elem(&sharings, &slot);
-	data = &scratch->data;
-	data->now = scratch->now;
-	data->departure = fp_max64(scratch->departure, scratch->now);
-	data->missed = scratch->missed;
-	data->rate = sharing ? scratch->rate : 0;
-	limit = bpf_map_lookup_elem(&limits, &slot);
-	data->assigned = data->rate;
-	if (limit)
-		data->assigned = fp_min64(limit->rate, data->rate);
-	data->sequence = bpf_ntohl(tcp->seq);
-	data->length = octets + tcp->fin;
-	data->octets = scratch->length;
-	data->mss = fp_max(scratch->segments > 1 ? scratch->mss : octets, 1);
-	data->headers = 0;
-	if (scratch->length > octets && scratch->segments)
-		data->headers = (scratch->length - octets) / scratch->segments;
-	if (window_sent(window, sharing, data))
-		__sync_fetch_and_add(&windows_silent, 1);
-	return 1;
-}
-
-/* Is the packet that is kept TCP's, without data? */
-static __always_inline bool is_pure_ack(const struct scratch *scratch)
-{
-	const struct tcphdr *tcp = &scratch->tcp;
-
-	return scratch->tcp_valid && !scratch->size && tcp->ack && !tcp->syn &&
-	       !tcp->fin && !tcp->rst;
-}
-
-/* Windows do not reach the packet that is kept. Not static: see read_option(). */
-__noinline int windows_escape(void)
-{
-	struct scratch *scratch = get_scratch();
-	struct window_sharing *sharing;
-	u32 slot, acks;
-
-	if (!scratch)
-		return 0;
-	slot = scratch->slot;
-	sharing = bpf_map_lookup_elem(&sharings, &slot);
+	if (scratch->tcp_valid)
+		note_data(scratch);
+	sharing = bpf_map_lookup_elem(&sharings, &scratch->slot);
 	if (!sharing)
+		sharing = &scratch->unread;
+	if (scratch->tcp_valid && (scratch->size || tcp->fin) && !tcp->syn &&
+	    leave(scratch, sharing))
 		return 0;
-	/* Without a branch: see count(). */
-	acks = is_pure_ack(scratch) ? scratch->length : 0;
-	sharing->acks += acks;
-	sharing->escaped += scratch->length - acks;
+	window_reload();
+	escape(scratch, sharing,
+	       scratch->tcp_valid && !scratch->size && !tcp->fin && !tcp->syn &&
+		       !tcp->rst && tcp->ack);
 	return 0;
 }
 
-/* The pacer drops or marks a packet of the session @slot. Not static: see read_option(). */
+/* The SYN that is kept leaves a local host. */
+static __noinline int windows_open(struct __sk_buff *skb)
+{
+	struct scratch *scratch = get_scratch();
+	struct window_entry *entry;
+
+	if (!scratch)
+		return 0;
+	entry = bpf_map_lookup_elem(&windows, &scratch->place);
+	if (!entry)
+		return 0;
+	scratch->key = scratch->packet.key;
+	note_host(skb, scratch, entry);
+	return 0;
+}
+
+/* The pacer drops or marks a packet of the session @slot. Not static: see forget_states(). */
 __noinline int windows_drop(u32 slot)
 {
 	struct window_sharing *sharing = bpf_map_lookup_elem(&sharings, &slot);
@@ -599,132 +664,338 @@ int slbnd_sent(struct __sk_buff *skb)
 		return TC_ACT_SHOT;
 	if (!windows_on || !handed)
 		return TC_ACT_UNSPEC;
-	keep_tcp(skb, scratch, false);
-	if (!scratch->tcp_valid || !windows_leave())
-		windows_escape();
+	scratch->segments = skb->gso_segs ?: 1;
+	scratch->mss = skb->gso_size;
+	keep_tcp(skb, scratch);
+	if (scratch->tcp_valid && scratch->tcp.syn)
+		windows_open(skb);
+	windows_leave();
 	return TC_ACT_UNSPEC;
 }
 
 /* --- acknowledgements ----------------------------------------------------- */
 
-/* Write a window field. Returns false if the packet is as it was. */
-static bool set_window(struct __sk_buff *skb, u32 offset,
-		       const struct tcphdr *tcp, u16 value)
-{
-	__be16 field = bpf_htons(value);
-
-	/* The first helper makes the header writable, so the second one succeeds. */
-	return !bpf_l4_csum_replace(skb,
-				    offset + offsetof(struct tcphdr, check),
-				    tcp->window, field, sizeof(field)) &&
-	       !bpf_skb_store_bytes(skb,
-				    offset + offsetof(struct tcphdr, window),
-				    &field, sizeof(field), 0);
-}
-
-/* The entry of a connection; NULL: it has none. */
-static __always_inline struct window_entry *
-find_entry(const struct rates_key *key)
+/* The entry of the connection that is kept; NULL: it has none. */
+static __always_inline struct window_entry *find_entry(struct scratch *scratch)
 {
 	struct window_entry *entry;
-	u32 place = find_place(key, first_place(key));
 
-	entry = bpf_map_lookup_elem(&windows, &place);
-	return entry && connections_same(&entry->key, key) ? entry : NULL;
+	scratch->place = first_place(&scratch->key);
+	search_place(&scratch->key, &scratch->place);
+	entry = bpf_map_lookup_elem(&windows, &scratch->place);
+	if (!entry || !connections_same(&entry->key, &scratch->key))
+		return NULL;
+	return entry;
 }
 
-/* The same for an acknowledgment before the first data. Not static: see read_option(). */
-__noinline int windows_open(const struct window_entry *entry)
+/* The same for one before the first data. Not static: see forget_states(). */
+__noinline int windows_bound_field(const struct window_entry *entry)
 {
 	struct scratch *scratch = get_scratch();
-	const struct packet *packet;
+	const struct rates_key *key;
 
 	if (!scratch || !entry)
 		return 0;
-	packet = &scratch->packet;
-	if (is_excepted(packet, packet->key.source) ||
-	    is_excepted(packet, packet->key.destination))
+	key = &scratch->key;
+	if (is_excepted(key, key->source) || is_excepted(key, key->destination))
 		return scratch->ack.field;
-	return window_opening(&entry->start, scratch->ack.field);
+	return window_bound_field(&entry->start, scratch->ack.field);
+}
+
+/* The data that are timed have been acknowledged. Not static: see forget_states(). */
+__noinline int windows_sample(struct window *window)
+{
+	if (window)
+		window_sample(window, bpf_ktime_get_ns());
+	return 0;
 }
 
 /*
- * The packet that is kept arrives. Returns its new window field; if it is the same, leave
- * it alone. Not static: see read_option().
+ * The acknowledgment that is kept arrives. Returns its new window field; if it is the same,
+ * leave it alone. Not static: see forget_states().
  */
-__noinline int windows_arrive(void)
+__noinline int windows_acknowledge(void)
 {
 	struct scratch *scratch = get_scratch();
-	const struct packet *packet;
 	struct window_entry *entry;
-	const struct tcphdr *tcp;
 	struct window_ack *ack;
 	struct window *window;
 
 	if (!scratch)
 		return 0;
-	packet = &scratch->packet;
-	tcp = &scratch->tcp;
 	ack = &scratch->ack;
-	ack->field = bpf_ntohs(tcp->window);
-	set_back(&scratch->key, &packet->key);
-	ack->ack = bpf_ntohl(tcp->ack_seq);
-	if (tcp->syn && !tcp->ack) {
-		if (is_for_hosts(packet))
-			note_peer(scratch);
-		return ack->field;
-	}
-	if (!tcp->ack || tcp->rst)
-		return ack->field;
-	entry = find_entry(&scratch->key);
+	entry = find_entry(scratch);
 	if (!entry)
 		return ack->field;
-	if (tcp->syn) {
-		read_options();
-		window_syn_ack(&entry->start, WINDOW_PEER, bpf_ntohl(tcp->seq),
-			       ack->ack, scratch->options);
-		return ack->field;
-	}
 	window = &entry->window;
 	/* The window may be that of an earlier connection with the same ports. */
 	if (window_follows(&entry->start, ack->ack))
-		return windows_open(entry);
+		return windows_bound_field(entry);
 	if (!window->known)
 		return ack->field;
-	/* The exact time is the most expensive part. */
-	ack->now = window_times(window, ack->ack) ? bpf_ktime_get_ns() :
-						    bpf_ktime_get_coarse_ns();
-	/* Short frames are padded. */
-	ack->pure = scratch->size <= 6;
-	ack->sacked = ack->ack;
-	if (window->sack && scratch->end &&
-	    !(scratch->end == 12 &&
-	      *(__be32 *)scratch->octets == bpf_htonl(ONLY_TIMESTAMPS))) {
-		read_options();
-		ack->sacked = scratch->sacked;
-	}
+	ack->ticks = get_ticks();
+	/* Reading the clock takes long. */
+	if (window_times(window, ack->ack))
+		windows_sample(window);
 	return window_ack(window, ack);
 }
 
-/* The window could not be written: leave the connection alone. */
-static __noinline int give_up(const struct rates_key *key)
+/* --- usual acknowledgments ------------------------------------------------- */
+
+/*
+ * Read a TCP header, and keep what windows_acknowledge() needs of it; @length: of the segment.
+ * Returns false if it is not a usual one.
+ */
+static __always_inline bool read_ack(struct scratch *scratch,
+				     const struct tcphdr *tcp, u32 length)
 {
-	struct window_entry *entry = find_entry(key);
+	struct window_ack *ack = &scratch->ack;
+	u32 octets = tcp->doff * 4;
+
+	if (!tcp->ack || tcp->syn || tcp->rst || octets < sizeof(*tcp) ||
+	    octets > length)
+		return false;
+	ack->octets = length - octets;
+	ack->ack = bpf_ntohl(tcp->ack_seq);
+	ack->sacked = ack->ack;
+	ack->field = bpf_ntohs(tcp->window);
+	scratch->check = tcp->check;
+	scratch->end = octets - sizeof(*tcp);
+	return true;
+}
+
+/*
+ * Read an acknowledgment as most are: behind an Ethernet header, without options of IP, in the
+ * first part of the packet. Direct access takes much less time than the helpers; without
+ * CAP_PERFMON, the verifier requires constant offsets. Returns false if it is not one.
+ *
+ * On a device without link-layer headers, this may find something else in addresses that
+ * are chosen for it. Then the packet is taken for an acknowledgment that any sender could
+ * forge, and only that packet is changed.
+ */
+static __always_inline bool read_usual_v4(struct __sk_buff *skb,
+					  struct scratch *scratch)
+{
+	void *start = (void *)(long)skb->data,
+	     *end = (void *)(long)skb->data_end;
+	const struct ethhdr *ethernet = start;
+	const struct iphdr *ip = start + ETH_HLEN;
+	const struct tcphdr *tcp = start + USUAL_V4;
+	struct rates_key *key = &scratch->key;
+	u32 length;
+
+	if ((void *)(tcp + 1) > end || *(u8 *)ip != 0x45 ||
+	    ethernet->h_proto != bpf_htons(ETH_P_IP) ||
+	    ip->protocol != IPPROTO_TCP || ip->frag_off & bpf_htons(0x3fff))
+		return false;
+	length = bpf_ntohs(ip->tot_len) - sizeof(*ip);
+	if (!read_ack(scratch, tcp, length))
+		return false;
+	scratch->header = USUAL_V4;
+	key->source[0] = ip->daddr;
+	key->source[1] = 0;
+	key->destination[0] = ip->saddr;
+	key->destination[1] = 0;
+	key->rest = rates_rest(4, IPPROTO_TCP, tcp->dest, tcp->source);
+	scratch->sum = (u64)ip->saddr + ip->daddr + bpf_htons(length);
+	return true;
+}
+
+/* The sum of an address's 32-bit words. */
+static __always_inline u64 add_words(const __be32 *words)
+{
+	return (u64)words[0] + words[1] + words[2] + words[3];
+}
+
+static __always_inline bool read_usual_v6(struct __sk_buff *skb,
+					  struct scratch *scratch)
+{
+	void *start = (void *)(long)skb->data,
+	     *end = (void *)(long)skb->data_end;
+	const struct ethhdr *ethernet = start;
+	const struct ipv6hdr *ip = start + ETH_HLEN;
+	const struct tcphdr *tcp = start + USUAL_V6;
+	struct rates_key *key = &scratch->key;
+	u32 length;
+
+	if ((void *)(tcp + 1) > end || ip->version != 6 ||
+	    ethernet->h_proto != bpf_htons(ETH_P_IPV6) ||
+	    ip->nexthdr != IPPROTO_TCP)
+		return false;
+	length = bpf_ntohs(ip->payload_len);
+	if (!read_ack(scratch, tcp, length))
+		return false;
+	scratch->header = USUAL_V6;
+	__builtin_memcpy(key->source, &ip->daddr, sizeof(ip->daddr));
+	__builtin_memcpy(key->destination, &ip->saddr, sizeof(ip->saddr));
+	key->rest = rates_rest(6, IPPROTO_TCP, tcp->dest, tcp->source);
+	scratch->sum = add_words(ip->saddr.in6_u.u6_addr32) +
+		       add_words(ip->daddr.in6_u.u6_addr32) + bpf_htons(length);
+	return true;
+}
+
+static __always_inline void read_edge(struct window_ack *ack, __be32 edge)
+{
+	u32 sacked = ack->sacked;
+
+	if (window_before(sacked, bpf_ntohl(edge)))
+		ack->sacked = bpf_ntohl(edge);
+}
+
+/*
+ * Read the options of an acknowledgment behind @offset. Returns false if they are not the usual
+ * ones.
+ */
+static __always_inline bool read_stamps(struct __sk_buff *skb,
+					struct scratch *scratch, u32 offset)
+{
+	void *start = (void *)(long)skb->data,
+	     *end = (void *)(long)skb->data_end;
+	const __be32 *words = start + offset + sizeof(struct tcphdr);
+	u32 octets;
+
+	window_reload();
+	octets = scratch->end;
+	if ((void *)(words + 3) > end || words[0] != bpf_htonl(STAMPS))
+		return false;
+	if (octets == 12)
+		return true;
+	/* With one to three blocks: their right edges. */
+	if ((void *)(words + 6) > end || octets < 24 || octets & 7 ||
+	    words[3] != bpf_htonl(BLOCKS + octets - 14))
+		return false;
+	read_edge(&scratch->ack, words[5]);
+	if (octets == 24)
+		return true;
+	if ((void *)(words + 8) > end)
+		return false;
+	read_edge(&scratch->ack, words[7]);
+	if (octets == 32)
+		return true;
+	if ((void *)(words + 10) > end)
+		return false;
+	read_edge(&scratch->ack, words[9]);
+	return true;
+}
+
+static __always_inline bool read_usual(struct __sk_buff *skb,
+				       struct scratch *scratch)
+{
+	if (skb->protocol == bpf_htons(ETH_P_IP)) {
+		if (!read_usual_v4(skb, scratch))
+			return false;
+		return !scratch->end || read_stamps(skb, scratch, USUAL_V4);
+	}
+	if (skb->protocol != bpf_htons(ETH_P_IPV6) ||
+	    !read_usual_v6(skb, scratch))
+		return false;
+	return !scratch->end || read_stamps(skb, scratch, USUAL_V6);
+}
+
+/* The window could not be written: leave the connection alone. Not static, as others. */
+__noinline int give_up(void)
+{
+	struct scratch *scratch = get_scratch();
+	struct window_entry *entry = scratch ? find_entry(scratch) : NULL;
 
 	if (entry)
 		entry->window.known = 0;
 	return 0;
 }
 
-SEC("tc")
-int slbnd_windows(struct __sk_buff *skb)
+/* Write a window field, with helpers that change any checksum as it must be. */
+static __always_inline void set_window(struct __sk_buff *skb,
+				       struct scratch *scratch, u16 value)
+{
+	__be16 before = bpf_htons(scratch->ack.field);
+	u32 at = scratch->header + offsetof(struct tcphdr, window);
+
+	scratch->window = bpf_htons(value);
+	/* The first helper makes the header writable, so the second one succeeds. */
+	if (bpf_l4_csum_replace(skb, at + 2, before, scratch->window, 2) ||
+	    bpf_skb_store_bytes(skb, at, &scratch->window, 2, 0))
+		give_up();
+	else
+		scratch->lowered++;
+}
+
+/* The same for an acknowledgment that write_window() could not change. */
+static __noinline int windows_set(struct __sk_buff *skb, u32 value)
+{
+	struct scratch *scratch = get_scratch();
+
+	if (scratch)
+		set_window(skb, scratch, value);
+	return 0;
+}
+
+/*
+ * Write the window field of the TCP header at @offset by direct access, for which the kernel
+ * copies headers that are shared, as it does to forward a packet. Returns false if it
+ * cannot.
+ */
+static __always_inline bool write_window(struct __sk_buff *skb,
+					 struct scratch *scratch, u16 value,
+					 u32 offset)
+{
+	void *start = (void *)(long)skb->data,
+	     *end = (void *)(long)skb->data_end;
+	struct tcphdr *tcp = start + offset;
+
+	if ((void *)(tcp + 1) > end || skb->gso_size ||
+	    !window_completed(scratch->check,
+			      scratch->sum + bpf_htons(IPPROTO_TCP)))
+		return false;
+	tcp->check =
+		window_checksum(scratch->check, bpf_htons(scratch->ack.field),
+				bpf_htons(value));
+	tcp->window = bpf_htons(value);
+	scratch->lowered++;
+	return true;
+}
+
+/* The same for any packet that is kept: returns its new window field. */
+static __always_inline u32 answer(struct __sk_buff *skb,
+				  struct scratch *scratch)
+{
+	const struct tcphdr *tcp = &scratch->tcp;
+	struct window_ack *ack = &scratch->ack;
+	struct window_entry *entry;
+
+	ack->field = bpf_ntohs(tcp->window);
+	ack->ack = bpf_ntohl(tcp->ack_seq);
+	set_back(&scratch->key, &scratch->packet.key);
+	if (tcp->syn && !tcp->ack) {
+		if (is_for_hosts(&scratch->packet))
+			note_peer(skb, scratch);
+		return ack->field;
+	}
+	if (!tcp->ack || tcp->rst)
+		return ack->field;
+	read_options(skb);
+	if (tcp->syn) {
+		entry = find_entry(scratch);
+		if (entry)
+			window_syn_ack(&entry->start, WINDOW_PEER,
+				       bpf_ntohl(tcp->seq), ack->ack,
+				       scratch->options);
+		return ack->field;
+	}
+	/* Short frames are padded. */
+	ack->octets = scratch->size <= 6 ? 0 : scratch->size;
+	ack->sacked = scratch->sacked;
+	return windows_acknowledge();
+}
+
+/* Any packet arrives. */
+static __noinline int windows_arrive(struct __sk_buff *skb)
 {
 	struct scratch *scratch = get_scratch();
 	struct packet *packet;
 	u32 field;
 
-	if (!(windows_on | marks_on) || !scratch)
-		return TC_ACT_UNSPEC;
+	if (!scratch)
+		return 0;
 	/* Not on the stack: see struct rates_key. */
 	packet = &scratch->packet;
 	*packet = (struct packet){};
@@ -732,17 +1003,36 @@ int slbnd_windows(struct __sk_buff *skb)
 	if (marks_on && packet->key.rest)
 		marks_arrive();
 	if (!windows_on || !packet->key.rest || packet->protocol != IPPROTO_TCP)
-		return TC_ACT_UNSPEC;
-	keep_tcp(skb, scratch, true);
+		return 0;
+	keep_tcp(skb, scratch);
 	if (!scratch->tcp_valid)
+		return 0;
+	field = answer(skb, scratch);
+	if (field != scratch->ack.field)
+		set_window(skb, scratch, field);
+	return 0;
+}
+
+SEC("tc")
+int slbnd_windows(struct __sk_buff *skb)
+{
+	struct scratch *scratch = get_scratch();
+	u32 field;
+
+	if (!(windows_on | marks_on) || !scratch)
 		return TC_ACT_UNSPEC;
-	field = windows_arrive();
-	if (field == bpf_ntohs(scratch->tcp.window))
+	if (marks_on || !read_usual(skb, scratch)) {
+		windows_arrive(skb);
 		return TC_ACT_UNSPEC;
-	if (set_window(skb, scratch->header, &scratch->tcp, field))
-		__sync_fetch_and_add(&windows_lowered, 1);
-	else
-		give_up(&scratch->key);
+	}
+	field = windows_acknowledge();
+	if (field == scratch->ack.field ||
+	    (scratch->header == USUAL_V4 &&
+	     write_window(skb, scratch, field, USUAL_V4)) ||
+	    (scratch->header == USUAL_V6 &&
+	     write_window(skb, scratch, field, USUAL_V6)))
+		return TC_ACT_UNSPEC;
+	windows_set(skb, field);
 	return TC_ACT_UNSPEC;
 }
 

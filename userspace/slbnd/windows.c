@@ -8,8 +8,10 @@
  * not noted become wrong.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -88,8 +90,14 @@ static int set_excepted(const struct edt *edt,
  */
 int windows_configure(struct edt *edt, const struct windows_config *config)
 {
+	struct timespec tick = {};
 	int err = 0;
 
+	/* The resolution of this clock is the period of the timer. */
+	if (clock_getres(CLOCK_MONOTONIC_COARSE, &tick))
+		return -errno;
+	edt->rates->bss->windows_tick =
+		tick.tv_sec * 1000000000ULL + tick.tv_nsec;
 	edt->windows = config->on;
 	__atomic_store_n(&edt->rates->bss->windows_on, config->on,
 			 __ATOMIC_RELEASE);
@@ -207,6 +215,22 @@ void windows_detach(struct edt_device *device)
 		detach(device, n);
 }
 
+/* The sum of the first field of struct scratch, which each CPU has; 0 on failure. */
+static u64 read_lowered(const struct bpf_map *map)
+{
+	size_t size = (bpf_map__value_size(map) + 7) / 8;
+	int cpus = libbpf_num_possible_cpus(), n;
+	const u32 only = 0;
+	u64 *each, sum = 0;
+
+	each = cpus > 0 ? calloc(cpus, size * sizeof(*each)) : NULL;
+	if (each && !bpf_map_lookup_elem(bpf_map__fd(map), &only, each))
+		for (n = 0; n < cpus; n++)
+			sum += each[n * size];
+	free(each);
+	return sum;
+}
+
 /**
  * windows_read_sums() - read the counters
  * @edt: from edt_open()
@@ -216,8 +240,7 @@ void windows_read_sums(const struct edt *edt, struct windows_sums *sums)
 {
 	const struct rates__bss *bss = edt->rates->bss;
 
-	sums->lowered =
-		__atomic_load_n(&bss->windows_lowered, __ATOMIC_RELAXED);
+	sums->lowered = read_lowered(edt->rates->maps.scratches);
 	sums->unknown =
 		__atomic_load_n(&bss->windows_unknown, __ATOMIC_RELAXED);
 	sums->silent = __atomic_load_n(&bss->windows_silent, __ATOMIC_RELAXED);

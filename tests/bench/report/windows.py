@@ -10,12 +10,21 @@ from tests.bench.report.common import host_conditions, quartiles, table
 TARGET = 40  # ns
 
 
+def label(point: dict[str, Any]) -> str:
+    """What distinguishes a point from the usual one."""
+    parts = [f"IPv{point['ip']}"]
+    if point["sacked"]:
+        parts.append("a block of SACK")
+    if point["flight"] == 1:
+        parts.append("each acknowledgment timed")
+    if not point["rated"]:
+        parts.append("no rate")
+    return ", ".join(parts)
+
+
 def text(data: dict[str, Any]) -> list[str]:
     rows = [
-        [
-            f"IPv{point['ip']}" + (", a block of SACK" if point["sacked"] else ""),
-            *(quartiles(point[name]) for name in ("data", "ack", "paced")),
-        ]
+        [label(point), *(quartiles(point[name]) for name in ("data", "ack", "paced"))]
         for point in data["points"]
     ]
     usual = data["points"][0]
@@ -33,7 +42,12 @@ def text(data: dict[str, Any]) -> list[str]:
         f" {data['turns']} turns, each the mean of {data['times']:,} packets with windows less that"
         " of as many without. The last column is what `slbnd` takes for a data packet without"
         " windows. All packets belong to one connection, whose state is in the CPU's caches."
-        " Segments have timestamps. The call of the program by tc is missing.",
+        " Segments have timestamps; 32 are in flight, so that one of 32 acknowledgments is timed."
+        " Without a rate, packets are those of the default class. The call of the program by tc is"
+        " missing.",
+        "",
+        "The programs have the capabilities of `slbnd`'s unit: without `CAP_PERFMON`, the kernel"
+        " adds barriers against speculation to them.",
         "",
         host_conditions(data["conditions"]),
     ]
