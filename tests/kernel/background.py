@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 
@@ -14,9 +15,13 @@ def repeated(step: Callable[[], object], pause: float = 0) -> Iterator[None]:
     ended = threading.Event()
 
     def run() -> None:
-        step()
-        while not ended.wait(pause):
+        while True:
             step()
+            # Not ended.wait(pause), which is four times as many system calls.
+            if pause:
+                time.sleep(pause)
+            if ended.is_set():
+                return
 
     thread = threading.Thread(target=run)
     thread.start()
