@@ -28,7 +28,8 @@ from typing import Any
 from tests.kernel.iproute import run_ip
 from tests.kernel.net import Namespace, wait_for_carrier
 from tests.kernel.rtnetlink import Rtnetlink
-from tests.kernel.slbn_tap import attach
+from tests.kernel.slbn_tap import attach, state_in
+from tests.kernel.slbn_wire import State
 
 MEGA = 10**6
 SIMPLE = re.compile(r"rate (?P<rate>\d+)(?P<mega>mbit)?(?P<headroom> headroom 0)?(?P<edge> edge)?")
@@ -74,6 +75,10 @@ class Chain:
                 attach(netlink, socket.if_nametoindex(self.device(link)), **given)
             return
         self.tc(link, f"qdisc replace dev {self.device(link)} root handle 1: slbn {options}")
+
+    def state(self, link: int) -> State:
+        """What `shown` has of the link's state, without starting tc: for what is polled."""
+        return state_in(self.nodes[link], self.device(link))
 
     def shown(self, link: int) -> dict[str, Any]:
         done = self.tc(link, f"-j -s qdisc show dev {self.device(link)}")

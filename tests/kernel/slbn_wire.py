@@ -495,6 +495,11 @@ class State:
         """What the sessions hold, bit/s."""
         return self.A + self.previous_A
 
+    @property
+    def sessions(self) -> int:
+        """The sum of their weights."""
+        return self.N + self.previous_N
+
     def plus(self, **more: int) -> State:
         """A copy with the named fields increased by these amounts."""
         changes: dict[str, Any] = {name: getattr(self, name) + n for name, n in more.items()}

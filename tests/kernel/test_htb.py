@@ -127,7 +127,8 @@ def test_most_specific_session_matches(
             made.ask(f"read {sessions[0]}")
             return configuration(net.nodes[1]) == before
 
-        # Classes of removed flows are deleted later.
+        # Classes of removed flows are deleted later; to wait costs nothing, to look does.
+        time.sleep(3)
         wait_for(is_restored)
 
 

@@ -72,7 +72,7 @@ def test_sessions_get_max_min_rates(peer: str, v6: bool, form: str) -> None:
         if form == "paper":
             assert (shown["migrated"], shown["memory_entries"], shown["sessions"]) == (0, 0, 4)
         else:
-            wait_for(lambda: net.shown(1)["sessions"] == 0)
+            wait_for(lambda: net.state(1).sessions == 0)
 
 
 def test_rates_are_proportional_to_weights(peer: str) -> None:
@@ -92,11 +92,11 @@ def test_rates_are_proportional_to_weights(peer: str) -> None:
         shown = net.shown(0)
         assert (shown["capacity"], shown["plan"]) == (100 * MEGA, 96 * MEGA)
         assert (shown["sessions"], shown["restricted"]) == (10**6 + 5, 5)
-        wait_for(lambda: net.shown(0)["held"] == 96 * MEGA)
+        wait_for(lambda: net.state(0).held == 96 * MEGA)
         source.send("leave 3", "leave 1")
         wait_for(lambda: has(72, 24))
         source.send("leave 0", "leave 2")
-        wait_for(lambda: net.shown(0)["sessions"] == 0)
+        wait_for(lambda: net.state(0).sessions == 0)
         shown = net.shown(0)
         names = ("BF", "A", "previous_BF", "previous_A", "held", "clamped")
         assert {shown[name] for name in names} == {0}

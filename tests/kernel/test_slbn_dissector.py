@@ -118,7 +118,7 @@ def record(peer: str) -> Record:
                 sources(peer, net, "10.0.0.1", lines["10.0.0.1"], 6) as v4,
                 sources(peer, net, "fd00:0::1", lines["fd00:0::1"], 6) as v6,
             ):
-                wait_for(lambda: net.shown(0)["leaves"] >= 2)
+                wait_for(lambda: net.state(0).leaves >= 2)
                 assigned = rates(v4) + rates(v6)
             # Without sources, all packets have soon been captured and counted.
             time.sleep(0.1)

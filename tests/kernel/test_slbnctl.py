@@ -123,7 +123,7 @@ def test_output_matches_tc_with_active_sessions(peer: str) -> None:
         net.attach(0, "rate 20mbit headroom 0 epoch 0 edge")
         sessions = [f"10.0.0.2 {demand} 0.05 0" for demand in (0, 0, 3 * MEGA)]
         with sources(peer, net, "10.0.0.1", sessions, 600) as process:
-            wait_for(lambda: net.shown(0)["share"] == 8500000)
+            wait_for(lambda: net.state(0).share == 8500000)
             for _ in range(5):
                 before = net.shown(0)
                 between = shown(net.nodes[0], net.device(0))

@@ -60,7 +60,7 @@ def test_truncated_state_does_not_end_slbnd(net: Chain, tmp_path: Path) -> None:
         slbnd.end(signal.SIGKILL)
     with agent(net.nodes[0], tmp_path, *options) as slbnd, slbnd.connect() as us:
         assert rates(us) == {}
-        wait_for(lambda: net.shown(1)["sessions"] == 0)
+        wait_for(lambda: net.state(1).sessions == 0)
 
 
 #: Of struct state_head: magic, version, octets of a record, boot.
@@ -156,7 +156,7 @@ def test_state_of_another_slbnd(
         assert logged in (tmp_path / "log").read_text()
         new = us.join("10.0.2.2", 3 * MEGA, stays=True)
         wait_for_rates(us, {new: 3 * MEGA})
-        wait_for(lambda: net.shown(1)["sessions"] == 1)
+        wait_for(lambda: net.state(1).sessions == 1)
         slbnd.end(signal.SIGKILL)
     with agent(net.nodes[0], tmp_path, *options) as slbnd, slbnd.connect() as us:
         wait_for_rates(us, {new: 3 * MEGA})
@@ -409,7 +409,7 @@ def test_detected_flows_continue(
         wait_for(lambda: bool(traffic.run(0.1)) and len(us.list()) == remain)
         # Links count weights.
         total = sum(detected(us).values())
-        wait_for(lambda: bool(traffic.run(0.1)) and net.shown(1)["sessions"] == total)
+        wait_for(lambda: bool(traffic.run(0.1)) and net.state(1).sessions == total)
         assert detected(us).items() <= before.items()
         assert net.shown(1)["new_sessions"] == shown["new_sessions"]
         slbnd.end()

@@ -136,7 +136,7 @@ def continues(net: Chain, init: Systemd) -> None:
     assert paced(net) and init.exists("/sys/fs/bpf/slbnd/flows-8")
     with init.connect() as us:
         wait_for(lambda: rates(us) == [50 * MEGA])
-        wait_for(lambda: net.shown(1)["sessions"] == 1)
+        wait_for(lambda: net.state(1).sessions == 1)
 
 
 @contextlib.contextmanager
