@@ -81,7 +81,7 @@ static struct enforce_config config = {
 	.windows.excepted = &excepted,
 	.marks.new = DRR_FQ_BANDS_MARK_NEW_DEFAULT,
 	.marks.assigned = DRR_FQ_BANDS_MARK_ASSIGNED_DEFAULT,
-	.flows = 65536,
+	.flows = 4096,
 	.connections = CONNECTIONS_MIN
 };
 

@@ -161,7 +161,7 @@ class Net:
     def settle(self, *expected: int, seconds: float = 10) -> None:
         wait_for(lambda: self.rates() == pytest.approx(expected, abs=64), seconds)
 
-    def rates_during(self, lie: Lie, seconds: float = 3) -> list[tuple[int, int]]:
+    def rates_during(self, lie: Lie, seconds: float = 2) -> list[tuple[int, int]]:
         """The rates while it lies."""
         self.liar.lie = lie
         seen = []

@@ -439,10 +439,10 @@ def test_hundreds_of_simultaneous_joins_and_leaves(net: Chain, tmp_path: Path) -
         # At lower rates, control packets would exceed the links' control limit.
         for link, rate in enumerate(("2gbit", "1gbit", "2gbit")):
             net.attach(link, f"rate {rate} headroom 0" + " edge" * (link == 2))
-        modest = [us.join("10.0.2.2", MEGA // 2) for _ in range(120)]
-        greedy = [us.join("10.0.2.2") for _ in range(280)]
+        modest = [us.join("10.0.2.2", MEGA // 2) for _ in range(60)]
+        greedy = [us.join("10.0.2.2") for _ in range(140)]
         # Rounding is at most 1 bit/s, at one bottleneck.
-        expected = dict.fromkeys(modest, MEGA // 2) | dict.fromkeys(greedy, 940 * MEGA // 280)
+        expected = dict.fromkeys(modest, MEGA // 2) | dict.fromkeys(greedy, 970 * MEGA // 140)
         wait_for_rates(us, expected, within=1)
         for session in expected:
             us.leave(session)
@@ -450,7 +450,7 @@ def test_hundreds_of_simultaneous_joins_and_leaves(net: Chain, tmp_path: Path) -
         shown = net.shown(1)
         assert (shown["sessions"], shown["NR"], shown["BF"], shown["clamped"]) == (0, 0, 0, 0)
         # By Leaves, not by the end of an epoch.
-        assert shown["leaves"] >= 400
+        assert shown["leaves"] >= 200
 
 
 def test_slow_reader_gets_last_state(net: Chain, tmp_path: Path) -> None:
@@ -458,8 +458,8 @@ def test_slow_reader_gets_last_state(net: Chain, tmp_path: Path) -> None:
         slow.watch()
         for link, rate in enumerate(("2gbit", "1gbit", "2gbit")):
             net.attach(link, f"rate {rate} headroom 0" + " edge" * (link == 2))
-        sessions = [us.join("10.0.2.2") for _ in range(600)]
-        wait_for_rates(us, dict.fromkeys(sessions, 1000 * MEGA // 600))
+        sessions = [us.join("10.0.2.2") for _ in range(300)]
+        wait_for_rates(us, dict.fromkeys(sessions, 1000 * MEGA // 300))
         final = rates(us)
         seen: dict[int, int] = {}
 
@@ -479,7 +479,7 @@ def test_slow_reader_gets_missed_events_only(net: Chain, tmp_path: Path) -> None
     with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us, slbnd.connect() as slow:
         for link in range(3):
             net.attach(link, "rate 2gbit headroom 0" + " edge" * (link == 2))
-        sessions = [us.join("10.0.2.2", MEGA // 20) for _ in range(600)]
+        sessions = [us.join("10.0.2.2", MEGA // 20) for _ in range(200)]
         wait_for_rates(us, dict.fromkeys(sessions, MEGA // 20))
         slow.watch()
         last = us.join("10.0.2.2", 500_000)
@@ -497,7 +497,7 @@ def test_slow_reader_gets_missed_events_only(net: Chain, tmp_path: Path) -> None
 
         wait_for(caught_up)
         print(f"{len(seen)} sessions, {len(seen[last])} events")
-        assert len(seen) < 60 and 100 < len(seen[last]) < 2000
+        assert len(seen) < 20 and 100 < len(seen[last]) < 2000
 
 
 def test_port_is_taken(net: Chain, tmp_path: Path) -> None:

@@ -494,14 +494,14 @@ def test_acknowledgments_ask_for_what_they_use(net: Chain, tmp_path: Path) -> No
         receiver.setblocking(False)
         demands: list[int] = []
         with listener, sender, receiver:
-            end = time.monotonic() + 5
+            end = time.monotonic() + 3
             while time.monotonic() < end:
                 with contextlib.suppress(BlockingIOError):
                     sender.send(bytes(8192))
                 with contextlib.suppress(BlockingIOError):
                     receiver.recv(1 << 20)
                 demands += [session.demand for session in detected(us)]
-                time.sleep(0.002)
+                time.sleep(0.005)
         print(f"demands {min(demands, default=0)} to {max(demands, default=0)}")
         assert demands and max(demands) <= 4 * MEGA
 
@@ -535,7 +535,7 @@ def test_finished_flows_do_not_join(net: Chain, tmp_path: Path, finishes: bool) 
 
 
 def test_replies_to_an_address_are_limited(net: Chain, tmp_path: Path) -> None:
-    """Joins to the router with the address of a victim as the way back, 25,000 in a second."""
+    """Joins to the router with the address of a victim as the way back, 12,000 in a second."""
     join = Packet(type=JOIN, slots=2, returns={0: (0, ANSWERED)})
     with agent(net.nodes[1], tmp_path) as slbnd, slbnd.connect() as us:
         with net.nodes[0].entered():
@@ -545,12 +545,12 @@ def test_replies_to_an_address_are_limited(net: Chain, tmp_path: Path) -> None:
             data = join.pack(socket.inet_aton("10.0.0.1") + socket.inet_aton("10.0.0.2"))
             # Within one second of the clock.
             time.sleep(1.05 - time.monotonic() % 1)
-            for _ in range(250):
+            for _ in range(120):
                 for _ in range(100):
                     hostile.sendto(data, ("10.0.0.2", PORT))
                 time.sleep(0.003)
-            wait_for(lambda: us.status().received == 25000)
-            assert (us.status().sent, us.status().unsent) == (10000, 15000)
+            wait_for(lambda: us.status().received == 12000)
+            assert (us.status().sent, us.status().unsent) == (10000, 2000)
             time.sleep(1)
             hostile.sendto(data, ("10.0.0.2", PORT))
             wait_for(lambda: us.status().sent == 10001)
