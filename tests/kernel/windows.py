@@ -78,12 +78,13 @@ def watch(
     session: Flow | None = None,
     seconds: float = 2,
     trip: float = ROUND_TRIP,
+    settle: float = 2,
 ) -> Seen:
-    """Send for SECONDS over a path with this round-trip time [ms]."""
+    """Send for SECONDS, after SETTLE, over a path with this round-trip time [ms]."""
     session = session or flows[0].session
     made.set(session, RATE)
     traffic = Traffic(*flows)
-    traffic.settle(2)
+    traffic.settle(settle)
     before, began = made.read(session), time.monotonic()
     delays, edges, back = [], [right_edge(flow) for flow in flows], 0
     while time.monotonic() < began + seconds:
