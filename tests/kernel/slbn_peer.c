@@ -357,12 +357,11 @@ static bool is_busy(const struct session *s)
 /* Send due packets; returns the time of the next. */
 static u64 tick(int fd)
 {
-	u64 next = ~0ULL;
+	u64 next = ~0ULL, t = now();
 	u32 n;
 
 	for (n = 0; n < count; n++) {
 		struct session *s = &sessions[n];
-		u64 t = now();
 
 		if (s->gone)
 			continue;
@@ -374,6 +373,8 @@ static u64 tick(int fd)
 		}
 		if (t >= s->leave)
 			slbn_source_leave(&s->src);
+		else
+			next = fp_min64(next, s->leave);
 		slbn_source_expire(&s->src, t);
 		if (s->src.rate)
 			next = fp_min64(next, s->src.lease);
@@ -383,6 +384,16 @@ static u64 tick(int fd)
 			next = fp_min64(next, s->due);
 	}
 	return next;
+}
+
+/* The timeout of poll(2) [ms] until then, at most a second. */
+static int time_until(u64 then)
+{
+	u64 t = now();
+
+	/* Rounded up, to not poll with 0 in the last millisecond. */
+	t = then > t ? then - t + MS - 1 : 0;
+	return fp_min64(fp_div(t, MS), 1000);
 }
 
 static void show(void)
@@ -406,7 +417,7 @@ static u64 demand_rate(double demand)
 static void source(const char *text, double seconds)
 {
 	int fd = open_socket(text);
-	u64 start = now(), end = start + (u64)(seconds * 1e9);
+	u64 start = now(), end = start + (u64)(seconds * 1e9), next = 0;
 	char to[64];
 	double demand, join, leave;
 
@@ -422,9 +433,9 @@ static void source(const char *text, double seconds)
 	while (now() < end) {
 		struct pollfd wait = { .fd = fd, .events = POLLIN };
 
-		poll(&wait, 1, 1);
+		poll(&wait, 1, time_until(fp_min64(next, end)));
 		receive(fd);
-		tick(fd);
+		next = tick(fd);
 	}
 	show();
 }
@@ -512,12 +523,9 @@ static void agent(const char *digits, const char *id)
 	for (;;) {
 		struct pollfd wait[] = { { .fd = fd, .events = POLLIN },
 					 { .fd = 0, .events = POLLIN } };
-		u64 t = now();
 		char line[128];
 
-		/* Rounded up, to not poll with 0 in the last millisecond. */
-		t = next > t ? next - t + MS - 1 : 0;
-		poll(wait, 2, fp_min64(fp_div(t, MS), 1000));
+		poll(wait, 2, time_until(next));
 		receive(fd);
 		if (wait[1].revents) {
 			if (!fgets(line, sizeof(line), stdin))

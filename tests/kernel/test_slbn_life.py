@@ -28,6 +28,7 @@ import pytest
 
 from tests.kernel.drr_fq import batch
 from tests.kernel.genetlink import MEGA, MS, SECOND, Genetlink, control_frame, given, options
+from tests.kernel.iproute import run_ip
 from tests.kernel.net import (
     Namespace,
     Pair,
@@ -134,13 +135,8 @@ class Lane:
     def sessions(self, seconds: float = 3600) -> Iterator[subprocess.Popen[str]]:
         """Sources that end without a Leave."""
         demands = [0] * (SESSIONS - 1) + [MODEST]
-        command = ["ip", "netns", "exec", self.a.name, self.peer]
-        with subprocess.Popen(
-            [*command, "source", "10.0.0.1", str(seconds)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        ) as process:
+        command = [self.peer, "source", "10.0.0.1", str(seconds)]
+        with self.a.start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
             assert process.stdin
             process.stdin.write("\n".join(f"10.0.0.2 {demand} 0.05 0" for demand in demands))
             process.stdin.close()
@@ -162,7 +158,7 @@ class Lane:
                         # The device may be down or removed, or its queue full.
                         with contextlib.suppress(OSError):
                             data.sendto(bytes(size), (to, 9))
-                    stop.wait(0.005)
+                    time.sleep(0.02)
 
         threads = [
             threading.Thread(target=send, args=to)
@@ -182,19 +178,14 @@ class Lane:
 def lane(peer: str, queues: int = 1) -> Iterator[Lane]:
     with namespace() as a, namespace() as b:
         sizes = f"numtxqueues {queues} numrxqueues {queues}"
-        batch(
-            "ip",
-            f"""link add a0 netns {a.name} {sizes} type veth peer name b0 netns {b.name} {sizes}
-            netns exec {a.name} ip addr add 10.0.0.1/24 dev a0
-            netns exec {a.name} ip link set a0 up
-            netns exec {b.name} ip addr add 10.0.0.2/24 dev b0
-            netns exec {b.name} ip link set b0 up
-            """,
+        run_ip(
+            [f"link add a0 netns {a.name} {sizes} type veth peer name b0 netns {b.name} {sizes}"]
         )
+        a.ip("addr add 10.0.0.1/24 dev a0", "link set a0 up")
+        b.ip("addr add 10.0.0.2/24 dev b0", "link set b0 up")
         with a.entered():
             made = Lane(a, b, peer, Rtnetlink(), Genetlink(), socket.if_nametoindex("a0"))
-        command = ["ip", "netns", "exec", b.name, peer, "destination", "10.0.0.2"]
-        with subprocess.Popen(command) as process:
+        with b.start([peer, "destination", "10.0.0.2"]) as process:
             try:
                 yield made
             finally:
@@ -424,7 +415,7 @@ def test_removal_of_device_or_namespace_with_queued_packets(peer: str, what: str
 
 
 def test_module_unloads_while_packets_are_in_flight(on: Lane) -> None:
-    sh(f"tc -n {on.b.name} qdisc add dev b0 root netem delay 2ms")
+    sh(f"tc -n {on.b.name} qdisc add dev b0 root netem delay 20ms")
     with on.flood(), on.sessions():
         for edge in (0, 1, 0):
             on.attach(rate=RATE, edge=edge)
