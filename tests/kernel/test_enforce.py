@@ -1006,7 +1006,9 @@ def test_new_rate_applies_at_once(net: Chain, enforce_try: str, setup: Setup) ->
         assert close_to(seen, 20 * MEGA, 0.02), seen
 
 
-@pytest.mark.parametrize("setup", [fq_below_slbn, htb_at_root])
+@pytest.mark.parametrize(
+    "setup", [fq_below_slbn, pytest.param(htb_at_root, marks=pytest.mark.tier("all"))]
+)
 def test_tcp_follows_rate_changes(net: Chain, enforce_try: str, setup: Setup) -> None:
     setup(net)
     flow = sender(net, 0, 2)
@@ -1037,7 +1039,9 @@ def test_fq_flow_limit_is_not_exceeded(net: Chain, enforce_try: str) -> None:
     assert fq["drops"] == 0
 
 
-@pytest.mark.parametrize("setup", [fq_below_slbn, htb_below_slbn])
+@pytest.mark.parametrize(
+    "setup", [fq_below_slbn, pytest.param(htb_below_slbn, marks=pytest.mark.tier("all"))]
+)
 def test_flows_share_session(net: Chain, enforce_try: str, setup: Setup) -> None:
     """Flows share the rate of a less specific session, except one with its own session."""
     setup(net)

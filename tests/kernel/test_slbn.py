@@ -83,8 +83,8 @@ def test_rates_are_proportional_to_weights(peer: str) -> None:
         source.send("join fd00:0::2 16000000 1000000")
 
         def has(*rates: int) -> bool:
-            shown = net.shown(0)
-            assert shown["held"] <= shown["capacity"]
+            state = net.state(0)
+            assert state.held <= state.capacity
             found = [session.rate for session in source.show() if session.state != "gone"]
             return found == [n * MEGA for n in rates]
 

@@ -151,7 +151,7 @@ def test_session_moves_to_another_path_and_back(peer: str) -> None:
 # --- several equal paths
 
 
-@pytest.mark.parametrize("paths", [2, 4])
+@pytest.mark.parametrize("paths", [2, pytest.param(4, marks=pytest.mark.tier("all"))])
 def test_ecmp_in_both_directions(peer: str, paths: int) -> None:
     """A node at each end, a router on each path, and layer-3 hashing of the addresses.
 
