@@ -355,7 +355,8 @@ def test_expired_and_unassigned_flows_share_default_class(alone: Enforcer) -> No
 @contextlib.contextmanager
 def closed_default_class(alone: Enforcer, hosts: str = "") -> Iterator[None]:
     """The default class drops all packets: the next one would leave minutes later."""
-    alone.run(ETHERNET + V4 + v4(ICMP, ports()), 1000, ingress=1)
+    # Not IP, so it belongs to no flow, whichever there are.
+    alone.run(ETHERNET + b"\x88\xcc" + bytes(40), 1000, ingress=1)
     alone.set_unassigned(1)
     alone.set_hosts(hosts)
     try:
