@@ -171,31 +171,6 @@ def test_acknowledgements_by_another_way(net: Chain, enforce_try: str) -> None:
         assert made.read_windows() == Windows(lowered, 0, 1)
 
 
-@pytest.mark.parametrize(("mega", "trip"), [(4, 1), (4, 2), (20, 1)])
-def test_receivers_may_read_in_steps(net: Chain, enforce_try: str, mega: int, trip: int) -> None:
-    """Each 10 ms: then Linux acknowledges some data at once, after a round trip, and most late."""
-    windows.delay(net, trip)
-    with enforcer(net.nodes[1], enforce_try) as made:
-        made.open("e1")
-        made.set_windows(True)
-        flow = sender(net, 0, 2)
-        made.set(flow.session, mega * MEGA)
-
-        def run(seconds: float) -> float:
-            """Send for so long; return the part of the rate that is used."""
-            before, began = made.read(flow.session), time.monotonic()
-            while time.monotonic() < began + seconds:
-                flow.send(0)
-                time.sleep(0.01)
-                flow.receive()
-            octets = made.read(flow.session).bytes - before.bytes
-            return octets * 8 / (time.monotonic() - began) / (mega * MEGA)
-
-        run(3)
-        assert 0.985 < run(4) < 1.01
-        assert made.read_windows().lowered > 100
-
-
 @EVERYWHERE
 def test_little_is_granted_before_a_rate(net: Chain, enforce_try: str) -> None:
     """By a receiver that offers its whole buffer at once, as those of Linux 7.2 do."""

@@ -186,7 +186,7 @@ struct window_start {
  * @heard: @ticks of the last acknowledgment
  * @period: when the period of @rtt[0] began, ns
  * @rtt: least round-trip time of this period and of the one before; 0: none
- * @rtt_most: the longest of the last samples: less a sixteenth for each later one
+ * @rtt_last: of the last sample
  * @right: the highest right edge that was granted
  * @ack: the last acknowledgment
  * @field: its window field
@@ -225,7 +225,7 @@ struct window {
 	u64 heard;
 	u64 period;
 	u32 rtt[2];
-	u32 rtt_most;
+	u32 rtt_last;
 	u32 right;
 	u32 ack;
 	u32 field;
@@ -513,7 +513,7 @@ WINDOW_PART int window_correct(struct window *window,
 	rtt = window_rtt(window);
 	bdp = window_in_flight(window, window->rate, rtt);
 	longest = window_in_flight(window, window->rate,
-				   fp_max(rtt, window->rtt_most));
+				   fp_max(rtt, window->rtt_last));
 	missed = window_octets(window->rate, sharing->missed[1]);
 	least = window_octets(window->rate, sharing->least[1]);
 	most = 2 * longest - bdp;
@@ -801,8 +801,7 @@ static __always_inline void window_sample(struct window *window, u64 now)
 	window->pending = 0;
 	if (!sample || sample > WINDOW_TIME_MAX)
 		return;
-	window->rtt_most -= window->rtt_most / 16;
-	window->rtt_most = fp_max(window->rtt_most, sample);
+	window->rtt_last = sample;
 	if (now - window->period > WINDOW_PERIOD) {
 		window->period = now;
 		window->rtt[1] = window->rtt[0];
