@@ -142,6 +142,7 @@ class Lane:
             while self.state.acks - first < 3 * count * SESSIONS:
                 if not meanwhile():
                     return False
+                time.sleep(0.005)
             return True
 
         return check
