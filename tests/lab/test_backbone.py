@@ -57,6 +57,12 @@ PATHS = backbone.both_ways(abilene.SYMMETRIC.path)
         ({"a": 10}, {"x": Session(["a"], 2), "y": Session(["a"])}, {"x": 2, "y": 8}),
         ({"a": 10}, {"x": Session(["a"], 5), "y": Session(["a"], 5)}, {"x": 5, "y": 5}),
         ({"a": 10}, {}, {}),
+        # By weight, less what "z" cannot use.
+        (
+            {"a": 10},
+            {"x": Session(["a"]), "y": Session(["a"], None, 3), "z": Session(["a"], 2, 6)},
+            {"x": 2, "y": 6, "z": 2},
+        ),
     ],
 )
 def test_known_rates(
@@ -71,16 +77,20 @@ LINKS = "abcde"
 @given(
     st.fixed_dictionaries({link: st.integers(1, 1000) for link in LINKS}),
     st.lists(
-        st.tuples(st.sets(st.sampled_from(LINKS), min_size=1), st.none() | st.integers(1, 1000)),
+        st.tuples(
+            st.sets(st.sampled_from(LINKS), min_size=1),
+            st.none() | st.integers(1, 1000),
+            st.integers(1, 9),
+        ),
         min_size=1,
         max_size=12,
     ),
 )
 def test_rates_are_max_min_fair(
-    capacity: dict[str, int], wanted: list[tuple[set[str], int | None]]
+    capacity: dict[str, int], wanted: list[tuple[set[str], int | None, int]]
 ) -> None:
-    """Each session has what it asks for, or is among the largest at a full link."""
-    sessions = {str(n): Session(sorted(path), demand) for n, (path, demand) in enumerate(wanted)}
+    """Each session has what it asks for, or is among the largest by weight at a full link."""
+    sessions = {str(n): Session(sorted(path), *rest) for n, (path, *rest) in enumerate(wanted)}
     rates = maxmin.rates(capacity, sessions)
     load = {
         link: sum(rates[name] for name, session in sessions.items() if link in session.path)
@@ -92,7 +102,9 @@ def test_rates_are_max_min_fair(
         assert rates[name] == session.demand or any(
             load[link] == capacity[link]
             and all(
-                rates[name] >= rates[other] for other, its in sessions.items() if link in its.path
+                rates[name] * its.weight >= rates[other] * session.weight
+                for other, its in sessions.items()
+                if link in its.path
             )
             for link in session.path
         )

@@ -176,6 +176,43 @@ def test_udp_of_eight_links_ends_at_the_last_one() -> None:
     assert sum(rates[:8]) > 2 * sum(TCP_PART / (n + 1) for n in range(1, 9))
 
 
+def test_fair_goodput_follows_weights() -> None:
+    """On each link the flows over all of them and its own ones divide it 1 : 2 : 4."""
+    made = Plan.of(WORKLOADS["weights"], "slbn-fifo", "cubic", 1)
+    assert [made.weight_of(flow) for flow in made.flows] == [1, 2, 4] * 4
+    rates = [8 * part / (made.seconds - made.warmup) / 1e6 / TCP_PART for part in made.fair()]
+    # The first link is the least: 60 / 14 for each weight, there and for those over all.
+    unit = 60 / 14
+    assert rates[:3] == rates[3:6] == pytest.approx([unit, 2 * unit, 4 * unit])
+    for n, rate in ((6, 90), (9, 120)):
+        unit = (rate - 30) / 7
+        assert rates[n : n + 3] == pytest.approx([unit, 2 * unit, 4 * unit])
+
+
+def test_incast_comes_from_200_hosts() -> None:
+    made = Plan.of(WORKLOADS["incast"], "slbn-fifo", "cubic", 1)
+    assert len({(flow.source, flow.sender) for flow in made.flows}) == len(made.flows) == 200
+    assert max(f.start for f in made.flows) - min(f.start for f in made.flows) < 1.1e-4
+    assert made.round_trip(made.flows[0]) == pytest.approx(4)
+
+
+def test_one_link_and_one_agent_differ() -> None:
+    """A domain where one link has no bands, or one access router an agent of another version."""
+    built = Plan.of(WORKLOADS["parking-lot"], "slbn-fifo-one-plain", "cubic", 1).network()
+    plain = {
+        end.interface
+        for end in network.trunks(built)
+        if isinstance(end.queue, Trunk)
+        and end.queue.data.kind == "drr_fq"
+        and "bands" not in end.queue.data.words
+    }
+    assert plain == {"p0.p1", "p1.p0"}
+    made = Plan.of(WORKLOADS["parking-lot"], "slbn-fifo-one-old", "cubic", 1)
+    old, *others = (dict(guest.agent_options(made, node)) for node in made.uplinks)
+    assert old == {"windows": "off"}
+    assert len(others) == 3 and all(options["marks"] == "on" for options in others)
+
+
 def test_hosts_have_their_own_addresses() -> None:
     """Each sender is an address of its host, in the agent's hosts, and known to its router."""
     built = Plan.of(WORKLOADS["web-search"], "slbn", "cubic", 1).network()

@@ -2,6 +2,7 @@
 """Measuring a run of a comparison on this kernel, as root."""
 
 import contextlib
+import itertools
 import json
 import shutil
 import sys
@@ -215,17 +216,35 @@ def band_waits(lab: Laboratory) -> dict[str, list[int]]:
     return found
 
 
+def agent_options(plan: Plan, node: str) -> dict[str, str]:
+    """The options of the stack for the agent of a node."""
+    stack = STACKS[plan.stack]
+    first = next(iter(plan.uplinks))
+    if node == first and stack.first_agent is not None:
+        return dict(stack.first_agent)
+    return dict(stack.agent)
+
+
 def start_agents(lab: Laboratory, plan: Plan, stack: ExitStack) -> Agents:
-    """An agent on each access router, with its defaults."""
+    """An agent on each access router; sessions for flows that have them before they start."""
     agents = Agents(lab)
     for node in plan.uplinks:
         options = {
             "hosts": network.local_hosts(lab.network, node),
             "devices": abilene.wire(abilene.access(node), node),
-            **dict(STACKS[plan.stack].agent),
+            **agent_options(plan, node),
         }
+        if len(plan.weights) > 1:
+            senders = abilene.senders_of(lab.network, node)
+            weights = zip(senders, itertools.cycle(plan.weights), strict=False)
+            options["weight"] = ", ".join(f"{host}/32 {weight}" for host, weight in weights)
         agents.start(abilene.access(node), options)
-    agents.connect_all(stack)
+    connections = agents.connect_all(stack)
+    for flow in plan.flows if plan.joined else ():
+        connections[abilene.access(flow.source)].join(
+            abilene.address_of(lab.network, flow.destination),
+            source=abilene.senders_of(lab.network, flow.source)[flow.sender],
+        )
     return agents
 
 

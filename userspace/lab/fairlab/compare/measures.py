@@ -38,6 +38,8 @@ MEASURES = (
     Measure("start", "goodput in the warm-up, Mbit/s", 1, MORE),
     Measure("maxmin", "max-min goodput, %", 1, MORE),
     Measure("jain", "Jain index", 3, MORE),
+    Measure("least", "flow with the least of its fair goodput, %", 1, MORE),
+    Measure("most", "flow with the most of its fair goodput, %", 1, LESS),
     *(
         Measure(f"completion.{name}.{key}", f"FCT {name}, {text}, ms", 0, LESS)
         for name, _ in sizes.CLASSES

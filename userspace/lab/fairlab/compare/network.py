@@ -95,15 +95,15 @@ def build(
         links.append(Link(made[0], made[1]))
         subnet[a, b] = f"10.{n}.0.0/24"
 
-    def trunk(rate: int, delay: int, uplink: bool = False) -> Trunk:
-        data = stack.qdisc(rate, buffer, small, rtt, cc)
+    def trunk(rate: int, delay: int, uplink: bool = False, first: bool = False) -> Trunk:
+        data = stack.qdisc(rate, buffer, small, rtt, cc, first)
         if stack.slbn is None:
             return Trunk(rate, delay, data)
         # At the source of a session, fq paces its packets.
         return Trunk(rate, delay, Qdisc("", "fq", FQ) if uplink else data, rate, stack.slbn)
 
     for wire in mesh.wires:
-        both = trunk(wire.rate, wire.delay)
+        both = trunk(wire.rate, wire.delay, first=wire is mesh.wires[0])
         connect(wire.a, wire.b, (both, both))
     for node, rate in uplinks.items():
         connect(access(node), node, (trunk(rate, 0, uplink=True), trunk(rate, 2 * ACCESS_DELAY)))

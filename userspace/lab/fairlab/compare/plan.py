@@ -10,7 +10,8 @@ sent and that did not arrive at hosts, wherever they were dropped.  Wasted bytes
 links carried for packets that a later link dropped, as a part of all bytes that links carried.
 
 Max-min goodput is the part of the fair goodput that flows got, without what a flow got above its
-own.  The slowdown of a short flow is its completion time divided by that on the empty path, for a
+own; the least and the most are of the flow that got least and most of its fair goodput.  The
+slowdown of a short flow is its completion time divided by that on the empty path, for a
 sender that needs not wait: one and a half round-trip times, and its frames at the rate of the
 slowest link.  UDP's delay is that of its packets that were sent after the warm-up and arrived, less
 the delay of the path.  Where links have bands, the wait of a band is that of a packet at a link, in
@@ -69,13 +70,20 @@ class Plan(Job[Numbers]):
     hosts: Hosts = AMPLE
     #: hosts that send at each node
     senders: int = 1
+    #: of their flows, in turn, where SLBN assigns rates
+    weights: tuple[int, ...] = (1,)
+    #: a session is joined for each flow before it starts, where SLBN assigns rates
+    joined: bool = False
 
     @classmethod
     def of(cls, workload: Workload, stack: str, cc: str, seed: int) -> "Plan":
         draw = random.Random(seed)
         w = workload
         rest = (w.buffer, w.small, w.seconds, w.warmup, *w.flows_of(draw))
-        return cls(stack, cc, w.mesh, dict(w.uplinks), *rest, hosts=w.hosts, senders=w.senders)
+        return cls(
+            stack, cc, w.mesh, dict(w.uplinks), *rest,
+            hosts=w.hosts, senders=w.senders, weights=w.weights, joined=w.joined,
+        )  # fmt: skip
 
     # --- as a job -------------------------------------------------------------------------------
 
@@ -94,6 +102,7 @@ class Plan(Job[Numbers]):
                 "flows": tuple(Flow(**flow) for flow in data["flows"]),
                 "changes": tuple((when, link, rate) for when, link, rate in data["changes"]),
                 "hosts": Hosts(**data.get("hosts", {})),
+                "weights": tuple(data.get("weights", (1,))),
             }
         )
 
@@ -182,7 +191,7 @@ class Plan(Job[Numbers]):
         }
         for begin, end in pairwise(times):
             there = {
-                str(n): maxmin.Session(paths[n], flow.udp or None)
+                str(n): maxmin.Session(paths[n], flow.udp or None, self.weight_of(flow))
                 for n, flow in enumerate(self.flows)
                 if not flow.size and flow.start <= begin < flow.stop
             }
@@ -192,6 +201,9 @@ class Plan(Job[Numbers]):
                 part = PAYLOAD["udp" if self.flows[int(name)].udp else "tcp"]
                 found[int(name)] += float(rate) * part * (end - begin) / 8
         return found
+
+    def weight_of(self, flow: Flow) -> int:
+        return self.weights[flow.sender % len(self.weights)]
 
     def by_source(self) -> dict[str, list[int]]:
         """The numbers of the flows of each node's host."""
@@ -232,6 +244,8 @@ def read(plan: Plan, work: Path) -> Numbers:
         if long
         else None,
         "jain": statistics.jain([got[n] / fair[n] for n in long]) if len(long) > 1 else None,
+        "least": 100 * min(got[n] / fair[n] for n in long) if len(long) > 1 else None,
+        "most": 100 * max(got[n] / fair[n] for n in long) if len(long) > 1 else None,
         "completion": {
             name: completion([took for size, took in completed if sizes.class_of(size) == name])
             for name, _ in sizes.CLASSES

@@ -37,10 +37,20 @@ class Stack:
     agent: tuple[tuple[str, str], ...] = ()
     #: congestion controls that it is for; empty: all
     only: tuple[str, ...] = ()
+    #: options of the qdisc of the network's first link instead, as of a router of another owner
+    first_link: str | None = None
+    #: options of the agent of the first access router instead, as of another version
+    first_agent: tuple[tuple[str, str], ...] | None = None
 
-    def qdisc(self, rate: int, buffer: int, small: bool, rtt: float, cc: str) -> Qdisc:
-        """The data qdisc of a link of RATE [bit/s] with BUFFER [packets]; RTT: the longest [ms]."""
-        words = [self.options, self.small if small else "", self.long if rtt > INTERVAL else ""]
+    def qdisc(
+        self, rate: int, buffer: int, small: bool, rtt: float, cc: str, first: bool = False
+    ) -> Qdisc:
+        """The data qdisc of a link of RATE [bit/s] with BUFFER [packets]; RTT: the longest [ms].
+
+        FIRST: of the network's first link.
+        """
+        usual = self.first_link if first and self.first_link is not None else self.options
+        words = [usual, self.small if small else "", self.long if rtt > INTERVAL else ""]
         words.append(self.dctcp if cc == "dctcp" else "")
         values = {"rate": rate, "buffer": buffer, "bytes": buffer * TRUE_SIZE}
         values["deep"] = buffer if small else DEEP

@@ -6,7 +6,8 @@ own rate (`uplinks`).  Rates are of frames.
 
 Flows begin at SENDERS hosts of their node: what a router does for each host (CAKE, slbnd) would
 otherwise act on all flows together.  A host is an address.  Long flows are dealt to the hosts in
-turn; that of each short flow is drawn.  They end at one host.
+turn, as are those with sessions of their own; that of each other short flow is drawn.  They end
+at one host.
 """
 
 import random
@@ -75,12 +76,16 @@ class Workload:
     hosts: Hosts = AMPLE
     #: hosts at each node
     senders: int = SENDERS
+    #: of the hosts' flows, in turn; stacks without weights ignore them
+    weights: tuple[int, ...] = (1,)
+    #: flows have sessions, which were joined before they start
+    joined: bool = False
 
     def flows_of(self, draw: random.Random) -> tuple[tuple[Flow, ...], tuple[Change, ...]]:
         """The flows and the changes of rates, which do not depend on the number of senders."""
         flows, changes = self.flows(draw), self.changes(draw)
         senders = [
-            draw.randrange(self.senders) if flow.size else n % self.senders
+            draw.randrange(self.senders) if flow.size and not self.joined else n % self.senders
             for n, flow in enumerate(flows)
         ]
         placed = zip(flows, senders, strict=True)
@@ -252,6 +257,58 @@ def eight_links() -> Workload:
     )
 
 
+def weighted() -> Workload:
+    """Flows of weights 1, 2 and 4 over three bottlenecks of different rates, and over each."""
+    seconds, rates = 30.0, (60 * MBIT, 90 * MBIT, 120 * MBIT)
+    nodes, weights = ("w0", "w1", "w2", "w3"), (1, 2, 4)
+    pairs = list(pairwise(nodes))
+    wires = tuple(Wire(a, b, rate, 5000) for (a, b), rate in zip(pairs, rates, strict=True))
+
+    def flows(draw: random.Random) -> list[Flow]:
+        # A multiple of three for each way: hosts, and so weights, are dealt in turn.
+        ways = [way for way in (("w0", "w3"), *pairs) for _ in weights]
+        return [Flow(a, b, round(draw.uniform(0, SPREAD), 4), seconds) for a, b in ways]
+
+    return Workload(
+        "weights",
+        "weights 1 : 2 : 4 over three links of 60, 90 and 120 Mbit/s, and over each",
+        Mesh("weights", nodes, wires),
+        dict.fromkeys(nodes, 4 * max(rates)),
+        bdp(max(rates), 32),
+        seconds,
+        10.0,
+        flows,
+        senders=len(weights),
+        weights=weights,
+    )
+
+
+def incast() -> Workload:
+    """200 hosts that have sessions send 64 kB each at once into a FIFO of 256 packets."""
+    rate, seconds = GBIT, 6.0
+    nodes = tuple(f"i{n}" for n in range(1, 5))
+    wires = [Wire(node, "l", rate, 500) for node in nodes] + [Wire("l", "r", rate, 500)]
+
+    def flows(draw: random.Random) -> list[Flow]:
+        # Sessions have their rates by then; the requests of such a burst arrive within 0.1 ms.
+        ways = [node for node in nodes for _ in range(SENDERS)]
+        starts = [round(3 + draw.uniform(0, 1e-4), 6) for _ in ways]
+        return [Flow(a, "r", s, seconds, size=64000) for a, s in zip(ways, starts, strict=True)]
+
+    return Workload(
+        "incast",
+        "incast: 200 hosts send 64 kB each at once, 1 Gbit/s, 4 ms, 256 packets",
+        Mesh("incast", (*nodes, "l", "r"), tuple(wires)),
+        dict.fromkeys((*nodes, "r"), 4 * rate),
+        256,
+        seconds,
+        0.0,
+        flows,
+        small=True,
+        joined=True,
+    )
+
+
 def from_four(workload: Workload) -> Workload:
     """WORKLOAD, on one link, from four access routers instead of one; UDP from the first of them.
 
@@ -339,6 +396,8 @@ WORKLOADS = {
         PARKING_LOT,
         from_one_host(PARKING_LOT),
         eight_links(),
+        weighted(),
+        incast(),
         HIGH_BDP,
         *with_sockets(HIGH_BDP, 200),
         long_flows("small-buffers", "100-packet buffers", 100 * MBIT, 50, 100, 4, 40, small=True),

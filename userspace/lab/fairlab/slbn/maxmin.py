@@ -5,6 +5,7 @@ Rates are max-min fair if no session's rate can rise without lowering that of a 
 equal or smaller rate (Bertsekas and Gallager, Data Networks, section 6.5.2).  They are computed by
 water filling: the rates of all sessions rise together until a link is full or a demand is met; the
 sessions that these limit keep their rates, the others go on.  Rates are fractions: no rounding.
+With weights, the rates rise in proportion to them.
 
 A session's path names each link once.
 """
@@ -16,10 +17,11 @@ from fractions import Fraction
 
 @dataclass(frozen=True)
 class Session:
-    """A session: its links, and its demand [bit/s] (None: unlimited)."""
+    """A session: its links, its demand [bit/s] (None: unlimited), and its weight."""
 
     path: Sequence[str]
     demand: int | None = None
+    weight: int = 1
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,9 @@ class Solution:
 def solve(capacity: Mapping[str, int], sessions: Mapping[str, Session]) -> Solution:
     """The max-min fair rates; a link is a bottleneck if it is full and limits a session.
 
-    Each round finds the lowest level at which a link is full or a demand is met, and fixes the
-    rates of the sessions that these limit.  A link without a capacity is unlimited.
+    A level is a rate for a weight of 1.  Each round finds the lowest level at which a link is full
+    or a demand is met, and fixes the rates of the sessions that these limit.  A link without a
+    capacity is unlimited.
     """
     left = {link: Fraction(rate) for link, rate in capacity.items()}
     crossing: dict[str, set[str]] = {link: set() for link in capacity}
@@ -48,7 +51,9 @@ def solve(capacity: Mapping[str, int], sessions: Mapping[str, Session]) -> Solut
         for link in path:
             crossing[link].add(name)
     demands = sorted(
-        (session.demand, name) for name, session in sessions.items() if session.demand is not None
+        (Fraction(session.demand, session.weight), name)
+        for name, session in sessions.items()
+        if session.demand is not None
     )
     demands.reverse()
     crossing = {link: names for link, names in crossing.items() if names}
@@ -57,20 +62,23 @@ def solve(capacity: Mapping[str, int], sessions: Mapping[str, Session]) -> Solut
     while len(found) < len(sessions):
         while demands and demands[-1][1] in found:
             demands.pop()
-        levels = {link: left[link] / len(names) for link, names in crossing.items()}
+        levels = {
+            link: left[link] / sum(sessions[name].weight for name in names)
+            for link, names in crossing.items()
+        }
         level = min(levels.values(), default=None)
         if demands and (level is None or demands[-1][0] < level):
             stopped = {demands[-1][1]}
-            level = Fraction(demands[-1][0])
+            level = demands[-1][0]
         else:
             assert level is not None
             full = {link for link, share in levels.items() if share == level}
             bottlenecks |= full
             stopped = set().union(*(crossing[link] for link in full))
         for name in stopped:
-            found[name] = level
+            rate = found[name] = level * sessions[name].weight
             for link in paths[name]:
-                left[link] -= level
+                left[link] -= rate
                 crossing[link].discard(name)
                 if not crossing[link]:
                     del crossing[link]
