@@ -129,23 +129,17 @@ class Lane:
 
         wait_for(seen, 60)
 
-    def lasting(self, count: int, meanwhile: Callable[[], bool]) -> Callable[[], bool]:
-        """Returns a check that MEANWHILE is true during COUNT cycles of each session from now on.
+    def recovered(self, capacity: int) -> None:
+        """After an outage: the sums are right, and remain so, from two epochs on.
 
-        After an outage the sums may be right for a moment before they are for good: a session whose
-        packet was counted here and lost behind counts again when its time-out ends, which may be
-        after the link has forgotten it.
+        Before, they may be right for a moment: a session whose packet was counted here and lost
+        behind counts again when its time-out ends, which may be after the link has forgotten it.
         """
-
-        def check() -> bool:
-            first = self.state.acks
-            while self.state.acks - first < 3 * count * SESSIONS:
-                if not meanwhile():
-                    return False
-                time.sleep(0.005)
-            return True
-
-        return check
+        first = self.state
+        wait_for(lambda: rotations(first, self.state) >= 2)
+        self.cycles(10)
+        self.cycles(5, self.settled(capacity))
+        assert self.state.clamped == 0
 
     # --- packets
 
@@ -252,23 +246,14 @@ def test_rates_recover_after_qdisc_changes(on: Lane) -> None:
         wait_for(on.settled(RATE))
         assert on.state.new_sessions == before.new_sessions
         assert on.state.quiet == 0
-
-        def recovered() -> None:
-            """Wait for two epochs and some cycles, then check the rates."""
-            first = on.state
-            wait_for(lambda: rotations(first, on.state) >= 2)
-            on.cycles(10)
-            on.cycles(5, on.settled(RATE))
-            assert on.state.clamped == 0
-
         on.family.reset(given(ifname="a0"))
         assert on.state.quiet
-        recovered()
+        on.recovered(RATE)
         on.detach()
         assert on.family.dump_links() == []
         on.attach(rate=RATE)
         assert on.state.quiet
-        recovered()
+        on.recovered(RATE)
         shown = on.rtnetlink.qdiscs(on.index)
         assert sum(each.sent_packets for each in shown) > 100
         assert process.stdout
@@ -366,8 +351,7 @@ def test_rates_recover_after_rename_down_and_carrier_loss(on: Lane) -> None:
         on.b.sh("ip link set b0 down")
         wait_for(all_gone)
         on.b.sh("ip link set b0 up")
-        wait_for(on.lasting(5, on.settled(RATE)))
-        assert on.state.clamped == 0
+        on.recovered(RATE)
 
 
 def test_moving_device_to_another_namespace_removes_link(on: Lane) -> None:
