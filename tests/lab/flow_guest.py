@@ -142,6 +142,19 @@ def test_timeouts_are_counted_until_the_next_ack(tmp_path: Path) -> None:
     assert rows["duplicates"][-1] <= rows["retransmits"][-1]
 
 
+def test_flow_that_was_open_before(tmp_path: Path) -> None:
+    """A part is sent when the connection opens, the rest at the start."""
+    with sink(tmp_path) as said:
+        head, rows = fairflow(tmp_path, "stop=60,bytes=30000,open=1,first=20000,start=3")
+    (flow,) = head["flows"]
+    assert flow["began"] == pytest.approx(1.02, abs=0.001)
+    before = rows[rows["time"] < 2.99e9]
+    # TCP counts the SYN, too.
+    assert before["acked"][-1] == 20000 + 1 and said["bytes"] == 30000
+    # The rest takes 8 ms at the link, and half a round trip each way.
+    assert flow["ended"] == pytest.approx(3.03, abs=0.005)
+
+
 def test_flow_of_limited_size(tmp_path: Path) -> None:
     size = 1_000_000
     with sink(tmp_path) as said:

@@ -58,6 +58,10 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         (f"{GOOD},start=-1", "start '-1': not a number"),
         (f"{GOOD},bytes=0", "bytes 0: must be 1 to"),
         (f"{GOOD},bytes=1e9", "not a number"),
+        (f"{GOOD},open=0.5,bytes=9", "flow 1: open= needs first="),
+        (f"{GOOD},first=9,bytes=9", "flow 1: open= needs first=, less than bytes="),
+        (f"{GOOD},first=8,bytes=9,open=0.5", "and a later start="),
+        (f"{GOOD},first=8,bytes=9,udp=1000", "flow 1: "),
         (f"{GOOD},cc=", "cc '': no such name"),
         (f"{GOOD},cc=a-name-that-is-long", "no such name"),
         (f"{GOOD},size=100", "size= is for UDP"),
@@ -96,7 +100,7 @@ def test_behaviour_in_virtual_time(tmp_path: Path) -> None:
     checks = str(TOP / "tests/lab/flow_guest.py")
     done = in_virtual_time(tmp_path, *pytest_there, "--basetemp=/run/pytest", checks)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert " 11 passed" in f" {done.stdout.splitlines()[-1]}"
+    assert " 12 passed" in f" {done.stdout.splitlines()[-1]}"
 
 
 def results(out: Path) -> dict[str, Any]:

@@ -62,6 +62,7 @@ static const char usage[] =
 	"  udp=RATE size=N   UDP packets of N bytes (1000) at RATE bit/s\n"
 	"  start=S stop=S    seconds since the start (default start=0)\n"
 	"  bytes=N           the flow ends when N bytes were received\n"
+	"  open=S first=N    connect at S instead, send N of its bytes then, the rest at start\n"
 	"  rate=RATE         rate limit of TCP, bit/s\n"
 	"  on=TIME off=TIME  alternate sending and pausing; TIME is seconds,\n"
 	"                    exp:MEAN or pareto:SHAPE:MEAN\n"
@@ -111,6 +112,10 @@ static void set_flow_option(struct flow *flow, const char *name,
 		flow->start = number(name, value, 0, SECONDS_MAX);
 	} else if (!strcmp(name, "stop")) {
 		flow->stop = number(name, value, 1e-3, SECONDS_MAX);
+	} else if (!strcmp(name, "open")) {
+		flow->open = number(name, value, 0, SECONDS_MAX);
+	} else if (!strcmp(name, "first")) {
+		flow->first = whole_number(name, value, 1, 1e15);
 	} else if (!strcmp(name, "bytes")) {
 		flow->bytes = whole_number(name, value, 1, 1e15);
 	} else if (!strcmp(name, "rate")) {
@@ -155,6 +160,11 @@ static void add_flow(char *text, uint64_t seed)
 		refuse("flow %u: stops before it starts", flow_count);
 	if (flow->udp && (flow->bytes || *flow->cc || rate))
 		refuse("flow %u: UDP has no bytes=, cc= or rate=", flow_count);
+	if (flow->first ? flow->udp || flow->first >= flow->bytes ||
+				  flow->open > flow->start :
+			  flow->open)
+		refuse("flow %u: open= needs first=, less than bytes=, and a later start=",
+		       flow_count);
 	if (!flow->udp && flow->size)
 		refuse("flow %u: size= is for UDP", flow_count);
 	if (!flow->on.mean != !flow->off.mean)

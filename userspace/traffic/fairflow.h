@@ -43,6 +43,8 @@ struct flow {
 	char cc[CC_NAME_MAX]; /* asked for; empty: the default */
 	double start, stop;
 	uint64_t bytes; /* TCP: bytes to send; 0: until @stop */
+	double open; /* of TCP, if @first: when it connects */
+	uint64_t first; /* of @bytes, sent when it has connected; 0: none */
 	double rate; /* payload in bit/s: of UDP, or TCP's limit; 0: no limit */
 	unsigned int size; /* of a UDP packet */
 	struct duration on, off;

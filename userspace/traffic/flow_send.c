@@ -157,24 +157,24 @@ static bool open_flow(struct flow *flow, uint64_t time)
 	return true;
 }
 
-/* Send until TIME. Return: true if all of the flow was sent. */
-static bool send_bytes(struct flow *flow, uint64_t time)
+/* Send until TIME, BYTES in all (0: any). Return: true if these were sent. */
+static bool send_bytes(struct flow *flow, uint64_t bytes, uint64_t time)
 {
-	while (!stopped && (!flow->bytes || flow->sent < flow->bytes)) {
-		uint64_t left = flow->bytes - flow->sent;
+	while (!stopped && (!bytes || flow->sent < bytes)) {
+		uint64_t left = bytes - flow->sent;
 		ssize_t sent;
 
 		if (!set_send_timeout(flow, time))
 			return false;
 		sent = send(flow->fd, data,
-			    flow->bytes && left < CHUNK ? left : CHUNK,
+			    bytes && left < CHUNK ? left : CHUNK,
 			    MSG_NOSIGNAL);
 		if (sent < 0 && !timed_out())
 			flow_broken(flow, "send");
 		if (sent > 0)
 			flow->sent += sent;
 	}
-	return flow->bytes && flow->sent == flow->bytes;
+	return bytes && flow->sent == bytes;
 }
 
 /* Send packets at the flow's rate until TIME. */
@@ -256,7 +256,7 @@ void *run_flow(void *argument)
 	uint64_t last = nanoseconds(flow->stop);
 	bool connected, done = false;
 
-	sleep_until(nanoseconds(flow->start));
+	sleep_until(nanoseconds(flow->first ? flow->open : flow->start));
 	if (stopped)
 		return NULL;
 	connected = open_flow(flow, last);
@@ -266,6 +266,8 @@ void *run_flow(void *argument)
 	pthread_mutex_unlock(&flow->lock);
 	if (!connected)
 		return NULL;
+	if (flow->first && send_bytes(flow, flow->first, last))
+		sleep_until(nanoseconds(flow->start));
 
 	while (!done && !stopped && elapsed() < last) {
 		uint64_t until = last, pause = 0;
@@ -279,7 +281,7 @@ void *run_flow(void *argument)
 		if (flow->udp)
 			send_packets(flow, until);
 		else
-			done = send_bytes(flow, until);
+			done = send_bytes(flow, flow->bytes, until);
 		/* Also if too little time is left for another send. */
 		if (!done)
 			sleep_until(earlier(last, until + pause));

@@ -142,7 +142,9 @@ def start_senders(programs: Programs, plan: Plan, begin: float) -> None:
             if flow.udp:
                 word += f",udp={round(flow.udp * UDP_PART)},size={UDP_PAYLOAD}"
             else:
-                word += f",cc={plan.cc}" + (f",bytes={flow.size}" if flow.size else "")
+                word += f",cc={plan.cc}"
+                word += f",bytes={flow.size + flow.first}" if flow.size else ""
+                word += f",open={flow.open:.6f},first={flow.first}" if flow.first else ""
             words.append(word)
         programs.start_senders(node, abilene.host(node), begin, plan.look, words)
 
@@ -220,9 +222,11 @@ def agent_options(plan: Plan, node: str) -> dict[str, str]:
     """The options of the stack for the agent of a node."""
     stack = STACKS[plan.stack]
     first = next(iter(plan.uplinks))
+    options = stack.agent
     if node == first and stack.first_agent is not None:
-        return dict(stack.first_agent)
-    return dict(stack.agent)
+        options = stack.first_agent
+    # A connection belongs to the session that was joined for its pair of hosts.
+    return dict(options) | ({"sessions": "pair"} if plan.joined else {})
 
 
 def start_agents(lab: Laboratory, plan: Plan, stack: ExitStack) -> Agents:

@@ -42,7 +42,8 @@ class Flow:
     """A flow between hosts of two nodes, from START to STOP [s].
 
     UDP: the rate of its frames [bit/s]; 0 is TCP.  SIZE: the bytes of a short flow; 0 is no limit.
-    SENDER: the number of the host, of those at SOURCE.
+    SENDER: the number of the host, of those at SOURCE.  FIRST: a short flow's connection is of OPEN
+    [s], when it sent so many bytes more.
     """
 
     source: str
@@ -52,6 +53,8 @@ class Flow:
     udp: int = 0
     size: int = 0
     sender: int = 0
+    open: float = 0.0
+    first: int = 0
 
 
 #: A link's new rate: when [s], the link, bit/s.
@@ -284,16 +287,29 @@ def weighted() -> Workload:
 
 
 def incast() -> Workload:
-    """200 hosts that have sessions send 64 kB each at once into a FIFO of 256 packets."""
-    rate, seconds = GBIT, 6.0
+    """200 hosts that have sessions send 64 kB each at once into a FIFO of 256 packets.
+
+    Each did so before, on the same connection, at a moment of its own.
+    """
+    rate, seconds, size = GBIT, 6.0, 64000
     nodes = tuple(f"i{n}" for n in range(1, 5))
     wires = [Wire(node, "l", rate, 500) for node in nodes] + [Wire("l", "r", rate, 500)]
 
     def flows(draw: random.Random) -> list[Flow]:
         # Sessions have their rates by then; the requests of such a burst arrive within 0.1 ms.
         ways = [node for node in nodes for _ in range(SENDERS)]
-        starts = [round(3 + draw.uniform(0, 1e-4), 6) for _ in ways]
-        return [Flow(a, "r", s, seconds, size=64000) for a, s in zip(ways, starts, strict=True)]
+        return [
+            Flow(
+                a,
+                "r",
+                round(3 + draw.uniform(0, 1e-4), 6),
+                seconds,
+                size=size,
+                open=round(draw.uniform(1, 2), 6),
+                first=size,
+            )
+            for a in ways
+        ]
 
     return Workload(
         "incast",
