@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """The cores on machines of 32 bits and of the other byte order; the modules build for Debian's
-kernels of four architectures.
+kernels of five architectures.
 
 i686 programs run on the host, s390x (64 bits, big-endian) in qemu-user.  Without those tests of
 test_cores.py that compare with mainline's code, need 128-bit integers on i686, or take minutes.
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from fairvm import kernels
-from fairvm.archive import BOOKWORM, Archive, unpack
+from fairvm.archive import BOOKWORM, TRIXIE, Archive, Suite, unpack
 
 from tests.unit.test_cores import HERE, names_in, run
 
@@ -103,13 +103,15 @@ def test_kernels_of_32_bits_can_divide(tmp_path: Path, core: str) -> None:
 @dataclass(frozen=True)
 class Target:
     """A kernel of Debian for another machine: its architecture there and in make, the compiler's
-    prefix, and what readelf says of a module."""
+    prefix, and what readelf says of a module; the oldest suite that has it, and its series."""
 
     debian: str
     flavour: str
     kernel: str
     prefix: str
     elf: str
+    suite: Suite = BOOKWORM
+    series: str = "6.1"
 
 
 TARGETS = (
@@ -118,24 +120,32 @@ TARGETS = (
     Target("arm64", "arm64", "arm64", "aarch64-linux-gnu-", "ELF64 little AArch64"),
     Target("armhf", "armmp", "arm", "arm-linux-gnueabihf-", "ELF32 little ARM"),
     Target("s390x", "s390x", "s390", "s390x-linux-gnu-", "ELF64 big IBM S/390"),
+    Target(
+        "riscv64", "riscv64", "riscv", "riscv64-linux-gnu-", "ELF64 little RISC-V", TRIXIE, "6.12"
+    ),
 )
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.debian)
 def test_modules_build_for_other_machines(tmp_path: Path, target: Target) -> None:
     """Debian's kernels have all symbols that they need: those of 32 bits no 64-bit division."""
-    archive = Archive((BOOKWORM,), target.debian)
+    archive = Archive((target.suite,), target.debian)
     archive.update()
     depends = archive.describe(f"linux-headers-{target.flavour}")["Depends"]
-    (name,) = re.findall(rf"linux-headers-[\d.-]+-{target.flavour}", depends)
+    (name,) = re.findall(rf"linux-headers-[\d.+a-z-]+-{target.flavour}", depends)
     packages = archive.kernel_packages([name])
-    # The build tools are programs of the host, so the kernel for it has them.
-    del packages["linux-kbuild-6.1"]
+    # The build tools are programs of the host, so the kernel for it has them; in a newer suite,
+    # that of the same series for this one.
+    (kbuild,) = (package for package in packages if package.startswith("linux-kbuild-"))
+    del packages[kbuild]
     unpack(archive.download(list(packages), tmp_path / "debs"), tmp_path)
-    tools = kernels.get("6.1").directory / "usr/lib"
-    (tmp_path / "usr/lib").symlink_to(tools)
+    (tools,) = (kernels.get(target.series).directory / "usr/lib").glob("linux-kbuild-*")
+    (tmp_path / "usr/lib").mkdir(exist_ok=True)
+    (tmp_path / "usr/lib" / kbuild).symlink_to(tools)
     headers = tmp_path / "usr/src" / name
     kernels.relocate_headers(headers)
+    # Without it, no BTF is made, for which a newer kernel wants a newer pahole.
+    (headers / "vmlinux").unlink(missing_ok=True)
     machine = [f"ARCH={target.kernel}", f"CROSS_COMPILE={target.prefix}"]
     make = ["make", "-C", str(TOP), "modules", *machine]
     built = run([*make, f"KERNELDIR={headers}", "KCFLAGS=-Werror"])
