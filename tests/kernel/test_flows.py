@@ -494,8 +494,8 @@ class Stream:
             self.received += len(self.ends.server.recv(1 << 20))
 
     def read(self) -> None:
-        """Receive what arrives within a while, at once: a receiver that reads now and then
-        acknowledges late, which slbnd's windows do not make up for."""
+        """Receive what arrives within a while, at once: one that reads now and then acknowledges
+        late."""
         select.select([self.ends.server], [], [], 0.1)
         self.drain()
 

@@ -20,7 +20,7 @@ import pytest
 
 from tests.kernel import windows
 from tests.kernel.enforcer import Enforcer, Flow, Windows, enforcer
-from tests.kernel.senders import Sender, Traffic, sender
+from tests.kernel.senders import SEGMENT, Sender, Traffic, sender
 from tests.kernel.slbn import MEGA, Chain
 from tests.kernel.test_pacer_delay import tcp_info
 from tests.kernel.windows import RATE
@@ -170,6 +170,41 @@ def test_acknowledgements_by_another_way(net: Chain, enforce_try: str) -> None:
         used, delays, _ = watch([flow], made)
         assert 0.97 < used < 1.01 and statistics.median(delays) > 3
         assert made.read_windows() == Windows(lowered, 0, 1)
+
+
+@pytest.mark.parametrize(("mega", "trip"), [(4, 1), (4, 2), (20, 1)])
+def test_receivers_may_read_in_steps(net: Chain, enforce_try: str, mega: int, trip: int) -> None:
+    """Each 10 ms: then Linux acknowledges some data at once, after a round trip, and most late.
+
+    The queue is what a pause needs, and some segments.
+    """
+    windows.delay(net, trip)
+    segment = SEGMENT * 8000 / (mega * MEGA)
+    with enforcer(net.nodes[1], enforce_try) as made:
+        made.open("e1")
+        made.set_windows(True)
+        flow = sender(net, 0, 2)
+        made.set(flow.session, mega * MEGA)
+
+        def run(seconds: float) -> tuple[float, float]:
+            """Send for so long; return the part of the rate that is used, and the longest wait."""
+            before, began, most = made.read(flow.session), time.monotonic(), 0.0
+            while time.monotonic() < began + seconds:
+                flow.send(0)
+                time.sleep(0.01)
+                flow.receive()
+                departure = made.read(flow.session).departure
+                most = max(most, (departure - time.monotonic_ns()) / 10**6)
+            octets = made.read(flow.session).bytes - before.bytes
+            return octets * 8 / (time.monotonic() - began) / (mega * MEGA), most
+
+        run(3)
+        drops = made.read(flow.session).drops
+        used, most = run(4)
+        print(f"{used:.3f} of the rate, waits of up to {most:.2f} ms, segment {segment:.2f} ms")
+        assert 0.985 < used < 1.01 and most < 10 + 4 * segment
+        assert made.read(flow.session).drops == drops
+        assert made.read_windows().lowered > 100
 
 
 @EVERYWHERE

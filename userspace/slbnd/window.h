@@ -186,7 +186,7 @@ struct window_start {
  * @heard: @ticks of the last acknowledgment
  * @period: when the period of @rtt[0] began, ns
  * @rtt: least round-trip time of this period and of the one before; 0: none
- * @rtt_last: of the last sample
+ * @rtt_most: the longest of the last samples: less a sixteenth for each later one
  * @right: the highest right edge that was granted
  * @ack: the last acknowledgment
  * @field: its window field
@@ -225,7 +225,7 @@ struct window {
 	u64 heard;
 	u64 period;
 	u32 rtt[2];
-	u32 rtt_last;
+	u32 rtt_most;
 	u32 right;
 	u32 ack;
 	u32 field;
@@ -513,7 +513,7 @@ WINDOW_PART int window_correct(struct window *window,
 	rtt = window_rtt(window);
 	bdp = window_in_flight(window, window->rate, rtt);
 	longest = window_in_flight(window, window->rate,
-				   fp_max(rtt, window->rtt_last));
+				   fp_max(rtt, window->rtt_most));
 	missed = window_octets(window->rate, sharing->missed[1]);
 	least = window_octets(window->rate, sharing->least[1]);
 	most = 2 * longest - bdp;
@@ -718,8 +718,21 @@ WINDOW_PART int window_prepare(struct window *window,
 	return 0;
 }
 
+/*
+ * Does the window still grow to that of a ceiling, as the sender fills it? Then it is shorter
+ * than the pacer needs, and the loop has nothing to correct.
+ */
+static __always_inline bool window_opens(const struct window *window)
+{
+	u32 granted = window->right - window->ack;
+
+	return window->own < window->size &&
+	       granted < window->size - window->size / 4;
+}
+
 /* Count data in the round of their session. */
-static __always_inline void window_share(struct window_sharing *sharing,
+static __always_inline void window_share(const struct window *window,
+					 struct window_sharing *sharing,
 					 const struct window_data *data)
 {
 	u64 wait = (data->departure - data->now) >> WINDOW_TIME_SHIFT;
@@ -727,7 +740,7 @@ static __always_inline void window_share(struct window_sharing *sharing,
 
 	sharing->segments++;
 	sharing->least[0] = fp_min64(sharing->least[0], wait);
-	if (missed && data->held)
+	if (missed && data->held && !window_opens(window))
 		sharing->missed[0] =
 			fp_min64(sharing->missed[0] + missed, WINDOW_TIME_MAX);
 }
@@ -752,7 +765,7 @@ static __always_inline bool window_sent(struct window *window,
 		window_prepare(window, sharing, data);
 	window_reload();
 	if (data->shared) {
-		window_share(sharing, data);
+		window_share(window, sharing, data);
 		window_reload();
 		window_count(window, sharing, data);
 	}
@@ -801,7 +814,8 @@ static __always_inline void window_sample(struct window *window, u64 now)
 	window->pending = 0;
 	if (!sample || sample > WINDOW_TIME_MAX)
 		return;
-	window->rtt_last = sample;
+	window->rtt_most -= window->rtt_most / 16;
+	window->rtt_most = fp_max(window->rtt_most, sample);
 	if (now - window->period > WINDOW_PERIOD) {
 		window->period = now;
 		window->rtt[1] = window->rtt[0];
