@@ -407,6 +407,37 @@ def test_pahole_is_missing_error(tmp_path: Path, has: bool, vmlinux: bool, refus
     assert ("Install the package pahole" in done.stderr) == refused
 
 
+@pytest.mark.parametrize(
+    ("release", "built", "version", "refused"),
+    [
+        ("6.12.1", 130, "v1.24", True),
+        ("6.12.1", 130, "v1.30", False),
+        ("6.12.1", 124, "v1.24", False),
+        ("6.1.1", 130, "v1.24", False),
+    ],
+)
+def test_old_pahole_error(
+    tmp_path: Path, release: str, built: int, version: str, refused: bool
+) -> None:
+    """Where it would fail at the end of a build: it does not know --btf_features."""
+    headers = headers_of(tmp_path, release, "X86")
+    with (headers / "include/config/auto.conf").open("a") as config:
+        config.write(f"CONFIG_DEBUG_INFO_BTF_MODULES=y\nCONFIG_PAHOLE_VERSION={built}\n")
+    (headers / "vmlinux").touch()
+    pahole = tmp_path / "pahole"
+    pahole.write_text(f"#!/bin/sh\necho {version}\n")
+    pahole.chmod(0o755)
+    done = subprocess.run(
+        [TOP / "scripts/check-kernel", headers, release],
+        env={**os.environ, "PAHOLE": str(pahole), "ARCH": "x86"},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode == 2) == refused
+    assert ("pahole is too old" in done.stderr) == refused
+
+
 def test_newer_kernel_and_cross_build_are_allowed(tmp_path: Path) -> None:
     for release, option, arch in (("7.3.1", "X86", "x86"), ("6.12.1", "ARM64", "arm64")):
         done = subprocess.run(
