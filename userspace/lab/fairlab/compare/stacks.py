@@ -18,9 +18,10 @@ LIMIT = "limit {buffer}"
 PACED = (("windows", "off"),)
 CODEL = "target {target}ms interval {rtt}ms"
 #: Links that know assigned traffic by its marks, of which only agents set any; and one queue for
-#: each band instead of one for each flow.  What unassigned packets have at least must be part of
+#: each band instead of one for each flow.  What control and unassigned packets take must be part of
 #: the headroom: links would promise it to sessions, too, and these would queue.
 BANDS = f"{LIMIT} bands domain all unassigned 1%"
+BANDED = "headroom auto unassigned 1%"
 FIFOS = "flows 1 flows_new 1 hosts 1"
 #: slbnd for such links: what is above rates may use whatever is idle.
 MARKING = (("windows", "on"), ("borrow", "on"), ("marks", "on"), ("excess", "unassigned"))
@@ -42,20 +43,20 @@ STACKS = {
             slbn="headroom 1",
             agent=(("windows", "on"), ("borrow", "on")),
         ),
-        Stack("slbn-bands", "drr_fq", BANDS, slbn="headroom 2", agent=MARKING),
-        Stack("slbn-fifo", "drr_fq", f"{BANDS} {FIFOS}", slbn="headroom 2", agent=MARKING),
+        Stack("slbn-bands", "drr_fq", BANDS, slbn=BANDED, agent=MARKING),
+        Stack("slbn-fifo", "drr_fq", f"{BANDS} {FIFOS}", slbn=BANDED, agent=MARKING),
         Stack(
             "slbn-fifo-strict",
             "drr_fq",
             f"{BANDS} {FIFOS}",
-            slbn="headroom 2",
+            slbn=BANDED,
             agent=(*MARKING, ("borrow", "off")),
         ),
         Stack(
             "slbn-fifo-one-plain",
             "drr_fq",
             f"{BANDS} {FIFOS}",
-            slbn="headroom 2",
+            slbn=BANDED,
             agent=MARKING,
             first_link=f"{LIMIT} flows 1 hosts 1",
         ),
@@ -63,7 +64,7 @@ STACKS = {
             "slbn-fifo-one-old",
             "drr_fq",
             f"{BANDS} {FIFOS}",
-            slbn="headroom 2",
+            slbn=BANDED,
             agent=MARKING,
             first_agent=PACED,
         ),
