@@ -4,6 +4,7 @@ in a circle.
 """
 
 import ast
+import functools
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ LAYERS = ("model", "net", "mininet", "run", "results", "slbn", "figures", "compa
 Imports = dict[str, set[str]]
 
 
+@functools.cache
 def imports() -> Imports:
     """Each module of the lab, with the modules of the lab that it imports at any place."""
     files = {
