@@ -55,6 +55,30 @@ def coins(tmp_path: Path) -> Path:
     return copy_coins(tmp_path)
 
 
+@pytest.fixture(scope="module")
+def tossed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A copy of the coin studies, and of it once fair-coin has been run: seven processes."""
+    place = tmp_path_factory.mktemp("tossed")
+    coins, kept = place / "coins", place / "kept"
+    coins.mkdir()
+    copy_coins(coins)
+    assert figure(coins / "coins.py", "fair-coin", "--quiet").returncode == 0
+    shutil.copytree(coins, kept)
+    return coins, kept
+
+
+@pytest.fixture
+def ran(tossed: tuple[Path, Path]) -> Path:
+    """The coin studies, of which fair-coin has been run and drawn, which tests may change.
+
+    They are in the same directory each time, as a moved study is another one.
+    """
+    coins, kept = tossed
+    shutil.rmtree(coins)
+    shutil.copytree(kept, coins)
+    return coins / "coins.py"
+
+
 def figure(coins: Path, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
     where = ("--studies", str(coins), "--out", str(coins.parent / "out"))
     return run_fairlab("figure", *words, *where, **options)
@@ -279,25 +303,24 @@ def test_runs_are_stored_and_drawn(coins: Path) -> None:
     assert re.search(r"^bent-coin +0/6 +-  ", listed.stdout, re.MULTILINE)
 
 
-def test_stored_runs_of_an_older_format_say_which_version_made_them(coins: Path) -> None:
+def test_stored_runs_of_an_older_format_say_which_version_made_them(ran: Path) -> None:
     """They stay readable while their numbers have all that is drawn."""
-    assert figure(coins, "fair-coin", "--quiet").returncode == 0
-    path = coins.parent / "out/data/fair-coin/fair@1.json"
+    path = ran.parent / "out/data/fair-coin/fair@1.json"
     stored = json.loads(path.read_text())
     stored["fingerprint"] = "0" * 16
     stored["conditions"]["project"] = "0123abc"
     path.write_text(json.dumps(stored))
-    done = figure(coins, "fair-coin", "--draw")
+    done = figure(ran, "fair-coin", "--draw")
     assert done.returncode == 0 and "1 of 6 runs are stale: made at 0123abc, " in done.stdout
     del stored["numbers"]["share"]
     path.write_text(json.dumps(stored))
-    done = figure(coins, "fair-coin", "--draw")
+    done = figure(ran, "fair-coin", "--draw")
     said = ("fair-coin: made at 0123abc, in another format", "'share'", "run it again, or use that")
     assert_refused(done, 3, *said)
     # A run of today's sources that lacks something is an error of the study.
-    stored["fingerprint"] = fingerprints_of(coins)["fair@1"]
+    stored["fingerprint"] = fingerprints_of(ran)["fair@1"]
     path.write_text(json.dumps(stored))
-    assert "KeyError" in figure(coins, "fair-coin", "--draw").stderr
+    assert "KeyError" in figure(ran, "fair-coin", "--draw").stderr
 
 
 def test_seeds_that_are_not_stored_are_named(coins: Path) -> None:
@@ -355,34 +378,32 @@ def test_whole_seeds_are_drawn(coins: Path) -> None:
     assert_refused(done, 3, "1 of 4 runs are missing (tricky@2)")
 
 
-def test_stale_figures_are_reported(coins: Path) -> None:
-    out = coins.parent / "out"
-    assert figure(coins, "fair-coin", "--quiet").returncode == 0
-    change(coins.with_name("bend.c"), "return 1", "return 2")
-    done = figure(coins, "fair-coin", "--draw")
+def test_stale_figures_are_reported(ran: Path) -> None:
+    out = ran.parent / "out"
+    change(ran.with_name("bend.c"), "return 1", "return 2")
+    done = figure(ran, "fair-coin", "--draw")
     assert done.returncode == 0 and "3 of 6 runs are stale: made at " in done.stdout
     assert json.loads((out / "fair-coin.json").read_text())["stale"] == 3
-    page = run_fairlab("report", "--studies", str(coins), "--out", str(out))
+    page = run_fairlab("report", "--studies", str(ran), "--out", str(out))
     assert "stale, drawn from runs of other sources: fair-coin" in page.stdout
     assert "drawn from runs of other sources" in (out / "report.html").read_text()
-    done = figure(coins, "fair-coin")
+    done = figure(ran, "fair-coin")
     assert "3 of 6 runs to do" in done.stderr and "runs are stale" not in done.stdout
 
 
-def test_restamped_runs_are_current(coins: Path) -> None:
-    data = coins.parent / "out/data/fair-coin"
-    assert figure(coins, "fair-coin", "--quiet").returncode == 0
+def test_restamped_runs_are_current(ran: Path) -> None:
+    data = ran.parent / "out/data/fair-coin"
     before = {path.name: json.loads(path.read_text()) for path in data.iterdir()}
-    change(coins, "return SCALE * heads", "return heads * SCALE")
-    done = figure(coins, "*", "--restamp")
+    change(ran, "return SCALE * heads", "return heads * SCALE")
+    done = figure(ran, "*", "--restamp")
     assert (done.returncode, done.stdout) == (0, "6 of 6 stored runs have a new fingerprint\n")
     for path in data.iterdir():
         after = json.loads(path.read_text())
         assert after.pop("fingerprint") != before[path.name].pop("fingerprint")
         assert after == before[path.name]
-    done = figure(coins, "fair-coin")
+    done = figure(ran, "fair-coin")
     assert done.returncode == 0 and done.stderr == "" and "runs are stale" not in done.stdout
-    assert "0 of 6 stored runs" in figure(coins, "fair-coin", "--restamp").stdout
+    assert "0 of 6 stored runs" in figure(ran, "fair-coin", "--restamp").stdout
 
 
 def test_a_refused_run_is_never_drawn(coins: Path) -> None:
@@ -407,19 +428,18 @@ def test_a_refused_run_is_never_drawn(coins: Path) -> None:
 
 
 @pytest.mark.tier("all")
-def test_a_refused_run_replaces_the_stored_one(coins: Path) -> None:
-    out = coins.parent / "out"
-    assert figure(coins, "fair-coin", "--quiet").returncode == 0
-    change(coins, 'self.trouble == "refused"', "self.seed == 3")
-    change(coins.with_name("mint.c"), "return 1", "return 2")
-    assert figure(coins, "fair-coin", "--quiet").returncode == 3
+def test_a_refused_run_replaces_the_stored_one(ran: Path) -> None:
+    out = ran.parent / "out"
+    change(ran, 'self.trouble == "refused"', "self.seed == 3")
+    change(ran.with_name("mint.c"), "return 1", "return 2")
+    assert figure(ran, "fair-coin", "--quiet").returncode == 3
     left = {path.name for path in (out / "data/fair-coin").iterdir()}
     assert left == {
         "fair@1.json", "fair@2.json", "tricky@1.json", "tricky@2.json",
         "fair@3.refused", "tricky@3.refused",
     }  # fmt: skip
     # The old figure still exists, but is not in the report.
-    page = run_fairlab("report", "--studies", str(coins), "--out", str(out))
+    page = run_fairlab("report", "--studies", str(ran), "--out", str(out))
     assert page.returncode == 2 and "no figures in" in page.stderr
 
 
@@ -525,20 +545,20 @@ def test_invalid_names_are_refused(coins: Path, tmp_path: Path, name: str) -> No
         Gallery(tmp_path, quick=True).runs(study)
 
 
-def test_a_claim_that_changed_after_its_runs_is_seen_for_good(coins: Path) -> None:
+def test_a_claim_that_changed_after_its_runs_is_seen_for_good(ran: Path) -> None:
     """Also if the runs are repeated, which gives the same numbers."""
-    out, claims = coins.parent / "out", coins.with_suffix(".toml")
+    out, claims = ran.parent / "out", ran.with_suffix(".toml")
 
     def state() -> str:
-        assert figure(coins, "fair-coin", "--quiet").returncode in (0, 4)
+        assert figure(ran, "fair-coin", "--quiet").returncode in (0, 4)
         (claim,) = json.loads((out / "fair-coin.json").read_text())["claims"]
         return str(claim["registered"])
 
     assert state() == "before its runs"
     change(claims, "tolerance.absolute = 5", "tolerance.absolute = 6")
     assert state() == "changed after its runs"
-    change(coins.with_name("mint.c"), "return 1", "return 2")
-    done = figure(coins, "fair-coin", "--quiet")
+    change(ran.with_name("mint.c"), "return 1", "return 2")
+    done = figure(ran, "fair-coin", "--quiet")
     assert done.returncode in (0, 4) and state() == "changed after its runs"
     # A likely reason is written after the result.
     change(claims, "tolerance.absolute = 6", "tolerance.absolute = 5")
@@ -546,17 +566,16 @@ def test_a_claim_that_changed_after_its_runs_is_seen_for_good(coins: Path) -> No
     assert state() == "before its runs"
     # Numbers that differ are a new result.
     change(claims, "tolerance.absolute = 5", "tolerance.absolute = 7")
-    change(coins, "return SCALE * heads", "return 1.5 * SCALE * heads")
+    change(ran, "return SCALE * heads", "return 1.5 * SCALE * heads")
     assert state() == "before its runs"
 
 
-def test_runs_from_before_the_registration_say_so(coins: Path) -> None:
-    assert figure(coins, "fair-coin", "--quiet").returncode in (0, 4)
-    path = coins.parent / "out/data/fair-coin/fair@2.json"
+def test_runs_from_before_the_registration_say_so(ran: Path) -> None:
+    path = ran.parent / "out/data/fair-coin/fair@2.json"
     stored = json.loads(path.read_text())
     del stored["claims"]
     path.write_text(json.dumps(stored))
-    done = figure(coins, "fair-coin", "--draw", "--json")
+    done = figure(ran, "fair-coin", "--draw", "--json")
     assert json.loads(done.stdout)[0]["claims"][0]["registered"] == "after its runs"
 
 
