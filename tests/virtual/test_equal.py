@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.virtual.test_exact import TOP, run
 
 FLOW = ["sh", f"{TOP}/tests/virtual/workloads/flow.sh"]
@@ -32,6 +34,12 @@ def packets(directory: Path, **variables: str) -> tuple[str, int]:
     return ran.packets, int(lost)
 
 
+@pytest.fixture(scope="module")
+def plain_packets(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, int]:
+    """Those of a flow of Reno through fq_codel, with which two tests compare others."""
+    return packets(tmp_path_factory.mktemp("plain") / "plain", BEFORE=PLAIN)
+
+
 def test_gaimd_is_reno_with_its_parameters(tmp_path: Path) -> None:
     preset = f"ip netns exec a sysctl -qw net.ipv4.gaimd_preset=%s; {PLAIN}"
     reno, lost = packets(tmp_path / "reno", CC="reno", BEFORE=preset % "tcp")
@@ -41,8 +49,10 @@ def test_gaimd_is_reno_with_its_parameters(tmp_path: Path) -> None:
     assert gaimd == reno != other
 
 
-def test_slbn_without_sessions_changes_nothing(tmp_path: Path) -> None:
-    plain, lost = packets(tmp_path / "plain", BEFORE=PLAIN)
+def test_slbn_without_sessions_changes_nothing(
+    tmp_path: Path, plain_packets: tuple[str, int]
+) -> None:
+    plain, lost = plain_packets
     slbn, _ = packets(tmp_path / "slbn", BEFORE=SLBN)
     slower, _ = packets(tmp_path / "slower", BEFORE=SLBN.replace("rate 20", "rate 19", 1))
     assert lost > 20
@@ -57,9 +67,9 @@ done
 """
 
 
-def test_reloaded_modules_change_nothing(tmp_path: Path) -> None:
+def test_reloaded_modules_change_nothing(tmp_path: Path, plain_packets: tuple[str, int]) -> None:
     """While no packet of the flow uses them."""
-    plain, _ = packets(tmp_path / "plain", BEFORE=PLAIN)
+    plain, _ = plain_packets
     reloaded, _ = packets(tmp_path / "reloaded", BEFORE=PLAIN, DURING=RELOAD)
     removed = "tc -n r qdisc del dev rb root"
     other, _ = packets(tmp_path / "other", BEFORE=PLAIN, DURING=removed)
