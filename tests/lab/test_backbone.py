@@ -90,7 +90,10 @@ def test_rates_are_max_min_fair(
     capacity: dict[str, int], wanted: list[tuple[set[str], int | None, int]]
 ) -> None:
     """Each session has what it asks for, or is among the largest by weight at a full link."""
-    sessions = {str(n): Session(sorted(path), *rest) for n, (path, *rest) in enumerate(wanted)}
+    sessions = {
+        str(n): Session(sorted(path), demand, weight)
+        for n, (path, demand, weight) in enumerate(wanted)
+    }
     rates = maxmin.rates(capacity, sessions)
     load = {
         link: sum(rates[name] for name, session in sessions.items() if link in session.path)
