@@ -587,6 +587,24 @@ def test_dkms_supports_all_kernels_of_the_range(release: str) -> None:
     assert done.stdout == "yes\n"
 
 
+@pytest.mark.parametrize(
+    ("package", "builds"), [("fairpath-gaimd-dkms", "yes"), ("linux-image-6.12.1-amd64", "")]
+)
+def test_package_builds_its_module_when_installed(package: str, builds: str) -> None:
+    """DKMS 3.2 asks for it, whatever kernel runs; the package of a kernel leaves it to a hook."""
+    conf = (TOP / "scripts" / "dkms.conf.in").read_text()
+    script = f"AUTOINSTALL=\nuname() {{ echo 5.10.0; }}\n{conf}\necho $AUTOINSTALL"
+    dpkg = {"DPKG_MAINTSCRIPT_NAME": "postinst", "DPKG_MAINTSCRIPT_PACKAGE": package}
+    done = subprocess.run(
+        ["bash", "-c", script],
+        env={**os.environ, **dpkg},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == f"{builds}\n"
+
+
 def test_help_lists_all_targets() -> None:
     listed = make("help").stdout
     makefiles = [TOP / name for name in ("Makefile", "userspace/build.mk", "userspace/install.mk")]
