@@ -178,7 +178,7 @@ static __always_inline int take_tokens(u32 ifindex, u64 now, u64 length,
 
 /*
  * Is the packet that is kept new? @rated: its session has a rate. Returns 1 if it is. Not
- * static: see forget_states().
+ * static: see get_scratch().
  */
 __noinline int marks_enter(u32 ifindex, u64 now, u64 length, u32 rated)
 {
@@ -304,7 +304,8 @@ static __noinline int marks_write(struct __sk_buff *skb, u32 band)
 
 	if (!sums || !marking)
 		return 0;
-	protocol = find_ip(skb, &marking->packet);
+	protocol = find_ip(skb, &marking->packet,
+			   (__be16 *)&marking->near);
 	v4 = protocol == bpf_htons(ETH_P_IP);
 	if ((!v4 && protocol != bpf_htons(ETH_P_IPV6)) ||
 	    !load(skb, &marking->packet, &marking->near, sizeof(marking->near)))
@@ -347,31 +348,32 @@ marks_leave(struct __sk_buff *skb, const struct scratch *scratch, bool handed)
 
 	if (!handed)
 		return is_from_domain(skb) || marks_write(skb, band);
-	if (scratch->rate && !scratch->exceeds) {
+	if (scratch->arrival.assigned && !scratch->exceeds) {
 		band = DRR_FQ_BAND_ASSIGNED;
-		marks_enter(skb->ifindex, scratch->now, scratch->length, 1);
+		marks_enter(skb->ifindex, scratch->arrival.now, scratch->length,
+			    1);
 	}
 	if (scratch->is_new)
 		band = DRR_FQ_BAND_NEW;
-	before = fp_max64(scratch->departure, scratch->now);
+	before = fp_max64(scratch->arrival.departure, scratch->arrival.now);
 	departure = marks_depart(band, before);
 	if (departure > before)
 		set_departure(skb, departure);
 	return marks_write(skb, band);
 }
 
-/* The packet that is kept arrives. Not static: see forget_states(). */
+/* The packet that is kept arrives. Not static: see get_scratch(). */
 __noinline int marks_arrive(void)
 {
 	struct scratch *scratch = get_scratch();
 	struct mark_entry *entry;
-	u32 place;
 
 	if (!scratch || scratch->packet.fragment)
 		return 0;
 	set_back(&scratch->key, &scratch->packet.key);
-	place = find_place(&scratch->key, first_place(&scratch->key));
-	entry = bpf_map_lookup_elem(&marks, &place);
+	scratch->place = first_place(&scratch->key);
+	search_place(&scratch->key, &scratch->place);
+	entry = bpf_map_lookup_elem(&marks, &scratch->place);
 	if (entry && connections_same(&entry->key, &scratch->key) &&
 	    !entry->mark.answered)
 		entry->mark.answered = 1;

@@ -68,6 +68,7 @@
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <linux/pkt_cls.h>
+#include <linux/tcp.h>
 #include <linux/udp.h>
 
 #include <bpf/bpf_endian.h>
@@ -267,8 +268,6 @@ u64 unreported;
  * @fragment: not the first fragment, or there is no transport header
  * @ecn: it may be marked: it has ECN
  * @flags: of TCP, if read_flags() has added them, and SEALED
- *
- * All fields are 64 bits: see struct rates_key.
  */
 struct packet {
 	u64 base;
@@ -279,6 +278,174 @@ struct packet {
 	u64 ecn;
 	u64 flags;
 };
+
+/**
+ * struct arrival - a packet to be paced
+ * @now: ns, CLOCK_MONOTONIC, the clock of departure times
+ * @boot: ns, CLOCK_BOOTTIME, which does not stop while the system is suspended: links
+ *	forget sessions meanwhile (MUST 7 of docs/protocol.md)
+ * @length: on the wire, with all segments, octets
+ * @packets: segments
+ * @longest: how long it may wait, ns; 0: there is no fq to hold it
+ * @rate: set to the rate that it is paced at, bit/s
+ * @assigned: set to the rate of its session, or its ceiling, bit/s; 0: it has none
+ * @departure: set to its departure time, ns
+ * @missed: set to how long its flow was idle before it, beyond its burst, ns
+ * @ecn: 1: it can be marked
+ * @drop: set to 1 if it would wait for too long, or signals congestion
+ * @mark: set to 1 if it must be marked instead
+ */
+struct arrival {
+	u64 now;
+	u64 boot;
+	u64 length;
+	u64 packets;
+	u64 longest;
+	u64 rate;
+	u64 assigned;
+	u64 departure;
+	u64 missed;
+	u64 ecn;
+	u64 drop;
+	u64 mark;
+};
+
+/**
+ * struct valid_limit - what of struct rates_limit applies to a packet
+ * @rate: the assigned rate, or the ceiling if that is more, bit/s
+ * @burst: as there
+ * @target: the same
+ * @interval: the same
+ */
+struct valid_limit {
+	u64 rate;
+	u64 burst;
+	u64 target;
+	u64 interval;
+};
+
+/* What is read of a packet at once. */
+union header {
+	struct iphdr v4;
+	struct ipv6hdr v6;
+	struct {
+		u8 next;
+		u8 length;
+		__be16 fragment;
+	} extension;
+	__be16 words[2];
+	__be32 magic;
+	u8 flags;
+};
+
+/**
+ * struct scratch - what is kept of a packet
+ * @lowered: acknowledgements whose window was lowered; slbnd reads it
+ * @packet: the packet
+ * @tcp: its header
+ * @key: the flow of the connection's data
+ * @start: of a new connection
+ * @data: that leave
+ * @unread: of packets without a session, which share nothing: without CAP_PERFMON, the verifier
+ *	of Linux 6.1 follows the paths of a pointer that is NULL behind each comparison
+ * @ack: that arrives
+ * @tcp_valid: @tcp and the options are valid
+ * @arrival: of the packet that leaves
+ * @limit: of its session
+ * @match: fields of it, to find its session
+ * @prefix: of its source
+ * @read: a header of it, or a part of one
+ * @report: of its connection
+ * @index: of its device
+ * @from: of the device that it came by
+ * @class_n: state of the default class
+ * @source_n: bucket of its source
+ * @flow_n: bucket of its flow
+ * @slot: of its session, or NO_FLOW
+ * @place: of its connection, or NO_PLACE
+ * @size: octets of its data, with padding
+ * @header: offset of its TCP header from the start of the packet's data
+ * @window: new window field of an acknowledgment, as in the packet
+ * @check: its checksum
+ * @sum: the sum of its pseudo header, but for the protocol
+ * @segments: of the packet
+ * @mss: octets of data of each, if there are several
+ * @length: on the wire, octets; of a packet that leaves
+ * @is_new: it has no rate, but may leave as new (marks.bpf.h)
+ * @exceeds: it is sent above the rate of its session
+ * @opens: it is the first one of its connection
+ * @at: offset of the next option
+ * @end: of the options
+ * @options: of a SYN, as window_option() has them
+ * @sacked: right edge of the highest block of SACK
+ * @kind: of an option
+ * @octets: in it
+ * @value: the same
+ * @edge: the same
+ *
+ * In a map, as the stack is too small, and without CAP_PERFMON, the kernel stops speculation
+ * (lfence) at most writes to it. What is in a map, the verifier does not follow: it would
+ * check all that comes later for each state that a packet may have.
+ */
+struct scratch {
+	u64 lowered;
+	struct packet packet;
+	struct tcphdr tcp;
+	struct rates_key key;
+	struct window_start start;
+	struct window_data data;
+	struct window_sharing unread;
+	struct window_ack ack;
+	struct arrival arrival;
+	struct valid_limit limit;
+	struct rates_key match;
+	struct rates_prefix prefix;
+	union header read;
+	struct rates_report report;
+	u64 index;
+	u32 from;
+	u32 class_n;
+	u32 source_n;
+	u32 flow_n;
+	u32 slot;
+	u32 place;
+	u32 size;
+	u32 header;
+	__be16 window;
+	u16 check;
+	u64 sum;
+	u32 tcp_valid;
+	u32 segments;
+	u32 mss;
+	u32 length;
+	u32 is_new;
+	u32 exceeds;
+	u32 opens;
+	u32 at;
+	u32 end;
+	u32 sacked;
+	u64 options;
+	u8 kind;
+	u8 octets;
+	__be16 value;
+	__be32 edge;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct scratch);
+} scratches SEC(".maps");
+
+/*
+ * Functions that are not static call this again: the verifier checks each of them once, by
+ * itself, and not in each state of its callers.
+ */
+static __always_inline struct scratch *get_scratch(void)
+{
+	return bpf_map_lookup_elem(&scratches, &only);
+}
 
 /* Read @length octets at @packet->offset. */
 static bool load(struct __sk_buff *skb, const struct packet *packet, void *to,
@@ -316,12 +483,11 @@ static __always_inline bool is_tag(__be16 protocol)
 	       protocol == bpf_htons(ETH_P_8021AD);
 }
 
-/* Find the IP header behind VLAN tags. Returns the Ethernet type. */
+/* Find the IP header behind VLAN tags, each read into @tag. Returns the Ethernet type. */
 static __always_inline __be16 find_ip(struct __sk_buff *skb,
-				      struct packet *packet)
+				      struct packet *packet, __be16 *tag)
 {
 	__be16 protocol = skb->protocol;
-	__be16 tag[2];
 	int tags;
 
 	packet->base = BPF_HDR_START_NET;
@@ -335,53 +501,52 @@ static __always_inline __be16 find_ip(struct __sk_buff *skb,
 	for (tags = 0; tags < TAGS_MAX; tags++) {
 		if (!is_tag(protocol))
 			break;
-		if (!load(skb, packet, tag, sizeof(tag)))
+		if (!load(skb, packet, tag, TAG))
 			return 0;
 		protocol = tag[1];
-		packet->offset += sizeof(tag);
+		packet->offset += TAG;
 	}
 	return protocol;
 }
 
 /* Parse an IPv4 header, and skip it. Returns whether it is valid. */
 static __always_inline bool read_v4(struct __sk_buff *skb,
-				    struct packet *packet)
+				    struct scratch *scratch)
 {
-	struct iphdr ip;
+	struct packet *packet = &scratch->packet;
+	const struct iphdr *ip = &scratch->read.v4;
 
-	if (!load(skb, packet, &ip, sizeof(ip)) || ip.version != 4 ||
-	    ip.ihl < 5)
+	if (!load(skb, packet, &scratch->read, sizeof(*ip)) ||
+	    ip->version != 4 || ip->ihl < 5)
 		return false;
-	packet->key.source[0] = ip.saddr;
-	packet->key.destination[0] = ip.daddr;
+	packet->key.source[0] = ip->saddr;
+	packet->key.destination[0] = ip->daddr;
 	packet->key.rest = rates_rest(4, 0, 0, 0);
-	packet->protocol = ip.protocol;
-	packet->ecn = ip.tos & ECN_MASK;
-	packet->fragment = ip.frag_off & bpf_htons(0x1fff);
-	packet->offset += ip.ihl * 4;
+	packet->protocol = ip->protocol;
+	packet->ecn = ip->tos & ECN_MASK;
+	packet->fragment = ip->frag_off & bpf_htons(0x1fff);
+	packet->offset += ip->ihl * 4;
 	return true;
 }
 
 /* The same for IPv6, with extension headers. */
 static __always_inline bool read_v6(struct __sk_buff *skb,
-				    struct packet *packet)
+				    struct scratch *scratch)
 {
-	struct {
-		u8 next;
-		u8 length;
-		__be16 fragment;
-	} extension;
-	struct ipv6hdr ip;
+	struct packet *packet = &scratch->packet;
+	union header *read = &scratch->read;
 	int n;
 
-	if (!load(skb, packet, &ip, sizeof(ip)) || ip.version != 6)
+	if (!load(skb, packet, read, sizeof(read->v6)) || read->v6.version != 6)
 		return false;
-	__builtin_memcpy(packet->key.source, &ip.saddr, sizeof(ip.saddr));
-	__builtin_memcpy(packet->key.destination, &ip.daddr, sizeof(ip.daddr));
+	__builtin_memcpy(packet->key.source, &read->v6.saddr,
+			 sizeof(read->v6.saddr));
+	__builtin_memcpy(packet->key.destination, &read->v6.daddr,
+			 sizeof(read->v6.daddr));
 	packet->key.rest = rates_rest(6, 0, 0, 0);
-	packet->protocol = ip.nexthdr;
-	packet->ecn = ip.flow_lbl[0] >> 4 & ECN_MASK;
-	packet->offset += sizeof(ip);
+	packet->protocol = read->v6.nexthdr;
+	packet->ecn = read->v6.flow_lbl[0] >> 4 & ECN_MASK;
+	packet->offset += sizeof(read->v6);
 	/* A later fragment has no headers behind the fragment header. */
 #pragma unroll
 	for (n = 0; n < EXTENSIONS_MAX; n++) {
@@ -395,71 +560,64 @@ static __always_inline bool read_v6(struct __sk_buff *skb,
 		    packet->protocol != IPPROTO_FRAGMENT &&
 		    packet->protocol != IPPROTO_AH)
 			break;
-		if (!load(skb, packet, &extension, sizeof(extension))) {
+		if (!load(skb, packet, read, sizeof(read->extension))) {
 			packet->fragment = true;
 			break;
 		}
 		if (packet->protocol == IPPROTO_AH)
 			packet->flags = SEALED;
 		if (packet->protocol == IPPROTO_AH)
-			octets = (extension.length + 2) * 4;
+			octets = (read->extension.length + 2) * 4;
 		else if (packet->protocol != IPPROTO_FRAGMENT)
-			octets = (extension.length + 1) * 8;
+			octets = (read->extension.length + 1) * 8;
 		else
-			packet->fragment =
-				extension.fragment & bpf_htons(0xfff8);
-		packet->protocol = extension.next;
+			packet->fragment = read->extension.fragment &
+					   bpf_htons(0xfff8);
+		packet->protocol = read->extension.next;
 		packet->offset += octets;
 	}
 	return true;
 }
 
-static void read_flags(struct __sk_buff *skb, struct packet *packet)
+static __always_inline void read_flags(struct __sk_buff *skb,
+				       struct scratch *scratch)
 {
-	u32 offset = packet->offset;
-	u8 flags;
+	struct packet *packet = &scratch->packet;
 
 	packet->offset += TCP_FLAGS;
-	if (load(skb, packet, &flags, sizeof(flags)))
-		packet->flags |= flags;
-	packet->offset = offset;
+	if (load(skb, packet, &scratch->read, sizeof(scratch->read.flags)))
+		packet->flags |= scratch->read.flags;
+	packet->offset -= TCP_FLAGS;
 }
 
-/* Parse a packet into @packet, which must be 0. */
+/* Parse a packet. */
 static __always_inline void read_packet(struct __sk_buff *skb,
-					struct packet *packet)
+					struct scratch *scratch)
 {
-	__be16 ports[2] = {};
+	struct packet *packet = &scratch->packet;
+	__be16 *ports = scratch->read.words;
 
-	switch (find_ip(skb, packet)) {
+	*packet = (struct packet){};
+	switch (find_ip(skb, packet, ports)) {
 	case bpf_htons(ETH_P_IP):
-		if (!read_v4(skb, packet))
+		if (!read_v4(skb, scratch))
 			return;
 		break;
 	case bpf_htons(ETH_P_IPV6):
-		if (!read_v6(skb, packet))
+		if (!read_v6(skb, scratch))
 			return;
 		break;
 	default:
 		return;
 	}
+	window_reload();
 	if (packet->fragment || !has_ports(packet->protocol) ||
-	    !load(skb, packet, ports, sizeof(ports))) {
+	    !load(skb, packet, ports, sizeof(scratch->read.words))) {
 		ports[0] = 0;
 		ports[1] = 0;
 	}
 	packet->key.rest |= rates_rest(0, packet->protocol, ports[0], ports[1]);
-}
-
-/*
- * Let the verifier forget in which states read_packet() may leave @packet: otherwise
- * it checks all that follows for each of them. It checks a function that is not static
- * by itself, and takes it for one that may write anything.
- */
-__noinline int forget_states(struct packet *packet)
-{
-	barrier();
-	return !packet;
+	window_reload();
 }
 
 /* Does this router forward the packet? Its own have no ingress device. */
@@ -469,11 +627,11 @@ static bool is_forwarded(const struct __sk_buff *skb)
 }
 
 /* Did it arrive by a device that leads to local hosts? */
-static bool is_from_hosts(const struct __sk_buff *skb)
+static __always_inline bool is_from_hosts(const struct __sk_buff *skb,
+					  struct scratch *scratch)
 {
-	u32 index = skb->ingress_ifindex;
-
-	return index && bpf_map_lookup_elem(&ingress, &index);
+	scratch->from = skb->ingress_ifindex;
+	return scratch->from && bpf_map_lookup_elem(&ingress, &scratch->from);
 }
 
 /*
@@ -482,20 +640,22 @@ static bool is_from_hosts(const struct __sk_buff *skb)
  * translated source. The source of forwarded packets that are not IP is unknown, so
  * they are taken for a host's.
  */
-static bool is_local(const struct __sk_buff *skb, const struct packet *packet)
+static __always_inline bool is_local(const struct __sk_buff *skb,
+				     struct scratch *scratch)
 {
-	struct rates_prefix key = {
-		.head = rates_prefix_head(packet->key.rest, 128),
-		.address[0] = packet->key.source[0],
-		.address[1] = packet->key.source[1],
-	};
+	const struct rates_key *key = &scratch->packet.key;
+	struct rates_prefix *prefix = &scratch->prefix;
 	const u32 *owner;
 
-	if (!packet->key.rest)
+	if (!key->rest)
 		return is_forwarded(skb);
-	owner = bpf_map_lookup_elem(&prefixes, &key);
+	prefix->head = rates_prefix_head(key->rest, 128);
+	prefix->address[0] = key->source[0];
+	prefix->address[1] = key->source[1];
+	owner = bpf_map_lookup_elem(&prefixes, prefix);
 	if (!owner)
-		return is_forwarded(skb) && (any_host || is_from_hosts(skb));
+		return is_forwarded(skb) &&
+		       (any_host || is_from_hosts(skb, scratch));
 	return *owner == RATES_HOST || is_forwarded(skb);
 }
 
@@ -509,45 +669,40 @@ static bool is_control(const struct packet *packet)
 }
 
 /* Does a packet with these ports begin as SLBN's do? */
-static bool has_magic(struct __sk_buff *skb, struct packet *packet)
+static __always_inline bool has_magic(struct __sk_buff *skb,
+				      struct scratch *scratch)
 {
-	/* 64 bits: see struct rates_key. */
-	union {
-		u64 slot;
-		u32 word;
-	} magic = { .slot = 0 };
+	struct packet *packet = &scratch->packet;
 
 	packet->offset += sizeof(struct udphdr);
-	return load(skb, packet, &magic, sizeof(magic.word)) &&
-	       magic.word == bpf_htonl(SLBN_MAGIC);
+	return load(skb, packet, &scratch->read, sizeof(scratch->read.magic)) &&
+	       scratch->read.magic == bpf_htonl(SLBN_MAGIC);
 }
 
 /* No slot. */
 #define NO_FLOW ~0U
 
 /* Find the slot of the most specific flow that matches a packet. */
-static u32 find_flow(const struct packet *packet)
+static __always_inline u32 find_flow(struct scratch *scratch)
 {
-	u64 rest = packet->key.rest;
-	u32 existing = kinds;
+	const struct rates_key *key = &scratch->packet.key;
+	struct rates_key *match = &scratch->match;
 	int n;
 
 #pragma unroll
 	for (n = 0; n < RATES_KINDS; n++) {
 		int kind = rates_kind(n);
-		bool source = kind & RATES_SOURCE;
-		struct rates_key key = {
-			.source[0] = source ? packet->key.source[0] : 0,
-			.source[1] = source ? packet->key.source[1] : 0,
-			.destination[0] = packet->key.destination[0],
-			.destination[1] = packet->key.destination[1],
-			.rest = rest & rates_mask(kind),
-		};
 		const u32 *slot;
 
-		if (!(existing & (1 << kind)))
+		if (!(kinds & (1 << kind)))
 			continue;
-		slot = bpf_map_lookup_elem(&flows, &key);
+		window_reload();
+		match->source[0] = kind & RATES_SOURCE ? key->source[0] : 0;
+		match->source[1] = kind & RATES_SOURCE ? key->source[1] : 0;
+		match->destination[0] = key->destination[0];
+		match->destination[1] = key->destination[1];
+		match->rest = key->rest & rates_mask(kind);
+		slot = bpf_map_lookup_elem(&flows, match);
 		if (slot)
 			return *slot;
 	}
@@ -558,7 +713,7 @@ static u32 find_flow(const struct packet *packet)
  * The longest time that a packet may wait so that at most fq_limit packets do, ns.
  * Products stay below 2^54: packets are shorter than 2^20 octets.
  */
-static u64 max_wait(u64 rate, u32 mean, u64 longest)
+static __always_inline u64 max_wait(u64 rate, u32 mean, u64 longest)
 {
 	u64 share = fq_limit ? rate / fq_limit : 0;
 
@@ -579,24 +734,9 @@ static void set_departure(struct __sk_buff *skb, u64 departure)
 		skb->tstamp = departure;
 }
 
-/**
- * struct valid_limit - what of struct rates_limit applies to a packet
- * @rate: the assigned rate, or the ceiling if that is more, bit/s
- * @burst: as there
- * @target: the same
- * @interval: the same
- *
- * It is shorter: the stack is nearly full.
- */
-struct valid_limit {
-	u64 rate;
-	u64 burst;
-	u64 target;
-	u64 interval;
-};
-
 /* Read the limit of a flow. Returns whether it has a rate that it may use at @boot. */
-static bool read_limit(const u32 *slot, u64 boot, struct valid_limit *valid)
+static __always_inline bool read_limit(const u32 *slot, u64 boot,
+				       struct valid_limit *valid)
 {
 	const struct rates_limit *limit = bpf_map_lookup_elem(&limits, slot);
 	u64 until;
@@ -656,39 +796,6 @@ static bool set_ce(struct __sk_buff *skb)
 	return bpf_skb_ecn_set_ce(skb) ||
 	       (!bpf_skb_pull_data(skb, headers) && bpf_skb_ecn_set_ce(skb));
 }
-
-/**
- * struct arrival - a packet to be paced
- * @now: ns, CLOCK_MONOTONIC, the clock of departure times
- * @boot: ns, CLOCK_BOOTTIME, which does not stop while the system is suspended: links
- *	forget sessions meanwhile (MUST 7 of docs/protocol.md)
- * @length: on the wire, with all segments, octets
- * @packets: segments
- * @longest: how long it may wait, ns; 0: there is no fq to hold it
- * @rate: set to the rate that it is paced at, bit/s
- * @assigned: set to the rate of its session, or its ceiling, bit/s; 0: it has none
- * @departure: set to its departure time, ns
- * @missed: set to how long its flow was idle before it, beyond its burst, ns
- * @ecn: 1: it can be marked
- * @drop: set to 1 if it would wait for too long, or signals congestion
- * @mark: set to 1 if it must be marked instead
- *
- * All fields are 64 bits: see struct rates_key.
- */
-struct arrival {
-	u64 now;
-	u64 boot;
-	u64 length;
-	u64 packets;
-	u64 longest;
-	u64 rate;
-	u64 assigned;
-	u64 departure;
-	u64 missed;
-	u64 ecn;
-	u64 drop;
-	u64 mark;
-};
 
 /*
  * Update the counters; the caller holds the lock. Without branches, which the
@@ -918,46 +1025,50 @@ static __always_inline u32 flow_bucket(const struct packet *packet)
 }
 
 /* How long a packet may wait; 0: without fq packets are only dropped. */
-static u64 longest_wait(const struct __sk_buff *skb)
+static __always_inline u64 longest_wait(struct scratch *scratch)
 {
 	const struct rates_device *device;
-	u64 index = skb->ifindex;
 
 	if (!any_no_fq)
 		return backlog;
-	device = bpf_map_lookup_elem(&devices, &index);
+	device = bpf_map_lookup_elem(&devices, &scratch->index);
 	return device && device->no_fq ? 0 : backlog;
 }
 
 /*
- * Pace a packet by the default class, @source_n and @flow_n are its buckets; sets
- * @arrival->drop if there is none. Not inlined: the verifier of Linux 6.1 follows
- * speculative paths, in which a state that is not used would be NULL.
+ * Pace the packet that is kept by the default class; sets @arrival.drop if there is none. Not
+ * inlined: the verifier of Linux 6.1 follows speculative paths, in which a state that is not
+ * used would be NULL.
  */
-static __noinline int pace_unassigned(const struct __sk_buff *skb, u32 source_n,
-				      u32 flow_n, struct arrival *arrival)
+static __noinline int pace_unassigned(const struct __sk_buff *skb)
 {
+	struct scratch *scratch = get_scratch();
 	struct rates_bucket *source, *flow;
 	const struct rates_device *device;
-	u64 index = skb->ifindex;
 	struct rates_state *class;
-	u32 slot;
+	struct arrival *arrival;
 
+	if (!scratch)
+		return 0;
+	arrival = &scratch->arrival;
 	/* What is new has idle capacity from its first packet on. */
 	arrival->departure = arrival->now;
 	if (marks_on &&
 	    marks_enter(skb->ifindex, arrival->now, arrival->length, 0))
 		return 0;
 	arrival->drop = 1;
-	device = bpf_map_lookup_elem(&devices, &index);
+	device = bpf_map_lookup_elem(&devices, &scratch->index);
 	if (!device)
 		return 0;
-	slot = max_flows + device->number;
-	class = bpf_map_lookup_elem(&states, &slot);
-	source_n += device->number * RATES_DEVICE_BUCKETS;
-	source = bpf_map_lookup_elem(&buckets, &source_n);
-	flow_n += device->number * RATES_DEVICE_BUCKETS;
-	flow = bpf_map_lookup_elem(&buckets, &flow_n);
+	scratch->class_n = max_flows + device->number;
+	scratch->source_n = source_bucket(&scratch->packet) +
+			    device->number * RATES_DEVICE_BUCKETS;
+	scratch->flow_n = flow_bucket(&scratch->packet) +
+			  device->number * RATES_DEVICE_BUCKETS;
+	window_reload();
+	class = bpf_map_lookup_elem(&states, &scratch->class_n);
+	source = bpf_map_lookup_elem(&buckets, &scratch->source_n);
+	flow = bpf_map_lookup_elem(&buckets, &scratch->flow_n);
 	if (class && source && flow)
 		pace_shared(class, source, flow, device, arrival);
 	return 0;
@@ -979,23 +1090,29 @@ static __always_inline u64 estimate_departure(const struct rates_state *state,
  * default class leaves unused, with the last packet of its flow. Returns 0 if it must be
  * paced. Not inlined, as pace_unassigned().
  */
-static __noinline int pace_excess(const struct __sk_buff *skb, u32 slot,
-				  const struct valid_limit *limit,
-				  struct arrival *arrival)
+static __noinline int pace_excess(void)
 {
-	u64 index = skb->ifindex, now = arrival->now, next, duration, rate;
+	struct scratch *scratch = get_scratch();
 	const struct rates_device *device;
 	struct rates_state *state, *class;
+	const struct valid_limit *limit;
+	u64 now, next, duration, rate;
+	struct arrival *arrival;
 
-	state = bpf_map_lookup_elem(&states, &slot);
-	device = bpf_map_lookup_elem(&devices, &index);
+	if (!scratch)
+		return 0;
+	limit = &scratch->limit;
+	arrival = &scratch->arrival;
+	now = arrival->now;
+	state = bpf_map_lookup_elem(&states, &scratch->slot);
+	device = bpf_map_lookup_elem(&devices, &scratch->index);
 	if (!state || !device || device->no_fq || !limit->rate)
 		return 0;
 	next = estimate_departure(state, limit);
 	if (next < now || next - now < get_target(state, limit, next - now))
 		return 0;
-	slot = max_flows + device->number;
-	class = bpf_map_lookup_elem(&states, &slot);
+	scratch->class_n = max_flows + device->number;
+	class = bpf_map_lookup_elem(&states, &scratch->class_n);
 	if (!class)
 		return 0;
 	rate = device->rate;
@@ -1024,15 +1141,16 @@ static __noinline int pace_excess(const struct __sk_buff *skb, u32 slot,
 }
 
 /* Does a packet without a session pass unlimited? */
-static bool is_exempt(struct __sk_buff *skb, struct packet *packet)
+static __always_inline bool is_exempt(struct __sk_buff *skb,
+				      struct scratch *scratch)
 {
-	bool local = is_local(skb, packet);
+	bool local = is_local(skb, scratch);
 
-	if (!is_control(packet))
+	if (!is_control(&scratch->packet))
 		return !local;
 	/* slbnd sends with the addresses of hosts. */
 	return !local || !is_forwarded(skb) ||
-	       (any_host && has_magic(skb, packet));
+	       (any_host && has_magic(skb, scratch));
 }
 
 /* --- connections ---------------------------------------------------------- */
@@ -1080,17 +1198,6 @@ static __always_inline void search_place(const struct rates_key *key,
 	*place = NO_PLACE;
 }
 
-/* The same. Not static, as choose_place(): see forget_states(). */
-__noinline u32 find_place(const struct rates_key *key, u32 first)
-{
-	u32 place = first;
-
-	if (!key)
-		return NO_PLACE;
-	search_place(key, &place);
-	return place;
-}
-
 static __always_inline void connections_read(u32 set, u32 n,
 					     struct connections_way *way)
 {
@@ -1130,48 +1237,32 @@ static __always_inline void take_place(struct rates_connection *connection,
 
 #include "windows.bpf.h"
 
-/**
- * struct sent - a packet of a connection
- * @now: ns, CLOCK_BOOTTIME
- * @length: on the wire, with all segments, octets
- * @packets: segments
- * @flags: of TCP
- * @assigned: 1: a session matches it
- *
- * All fields are 64 bits: see struct rates_key.
- */
-struct sent {
-	u64 now;
-	u64 length;
-	u64 packets;
-	u64 flags;
-	u64 assigned;
-};
-
 /* Count a packet. Returns whether slbnd gets a report; the caller holds the lock. */
 static __always_inline bool count_sent(struct rates_connection *connection,
-				       const struct sent *sent)
+				       const struct scratch *scratch)
 {
+	const struct arrival *arrival = &scratch->arrival;
 	/* Another CPU may have been here with a later time. */
-	u64 now = fp_max64(sent->now, connection->last);
+	u64 now = fp_max64(arrival->boot, connection->last);
 	u64 silent = now - connection->last;
 	u64 reported = connection->reported;
+	u64 flags = scratch->packet.flags;
 	bool ends, joins;
 
-	if (sent->flags & TCP_SYN || silent >= idle_time) {
+	if (flags & TCP_SYN || silent >= idle_time) {
 		connection->ended = 0;
 		connection->bytes = 0;
 		connection->packets = 0;
-		connection->opened = sent->flags & TCP_SYN ? now : 0;
+		connection->opened = flags & TCP_SYN ? now : 0;
 		connection->began = 0;
 		reported = 0;
 	}
-	if (!connection->began && !(sent->flags & TCP_SYN))
+	if (!connection->began && !(flags & TCP_SYN))
 		connection->began = now;
-	connection->bytes += sent->length;
-	connection->packets += sent->packets;
+	connection->bytes += arrival->length;
+	connection->packets += arrival->packets;
 	connection->last = now;
-	ends = sent->flags & (TCP_FIN | TCP_RST) && !connection->ended;
+	ends = flags & (TCP_FIN | TCP_RST) && !connection->ended;
 	if (ends) {
 		/* What it sent before it finished needs no session anymore. */
 		connection->ended = 1;
@@ -1181,7 +1272,7 @@ static __always_inline bool count_sent(struct rates_connection *connection,
 	joins = connection->packets >= join_packets &&
 		connection->bytes >= join_bytes &&
 		connections_is_due(reported, now, started, again,
-				   sent->assigned);
+				   scratch->slot != NO_FLOW);
 	if (joins || (ends && reported)) {
 		connection->reported = now;
 		return true;
@@ -1191,124 +1282,148 @@ static __always_inline bool count_sent(struct rates_connection *connection,
 }
 
 /*
- * Count a packet of a connection, and report it to slbnd if it has sent enough, or ends.
- * Returns its place; NO_PLACE: none. Not static: see forget_states().
+ * Count the packet that is kept, and report its connection to slbnd if it has sent enough, or
+ * ends. Notes its place; NO_PLACE: none. Not static: see get_scratch().
  */
-__noinline u32 count_connection(const struct rates_key *key,
-				const struct sent *sent)
+__noinline int count_connection(void)
 {
+	struct scratch *scratch = get_scratch();
 	struct rates_connection *connection;
-	struct rates_report report = {};
+	const struct rates_key *key;
 	bool known, due = false;
-	u32 first, place;
+	u32 first;
 
-	if (!key || !sent)
-		return NO_PLACE;
+	if (!scratch)
+		return 0;
+	key = &scratch->packet.key;
 	first = first_place(key);
-	place = find_place(key, first);
-	known = place != NO_PLACE;
+	scratch->place = first;
+	search_place(key, &scratch->place);
+	known = scratch->place != NO_PLACE;
 	if (!known)
-		place = choose_place(connections_host(key), first, sent->now);
-	connection = bpf_map_lookup_elem(&connections, &place);
+		scratch->place = choose_place(connections_host(key), first,
+					      scratch->arrival.boot);
+	connection = bpf_map_lookup_elem(&connections, &scratch->place);
 	if (!connection) {
 		__sync_fetch_and_add(&unplaced, 1);
-		return NO_PLACE;
+		scratch->place = NO_PLACE;
+		return 0;
 	}
-	report.key = *key;
-	report.index = place;
 	if (!known)
-		forget_window(place);
+		forget_window(scratch->place);
 	bpf_spin_lock(&connection->lock);
 	if (!known)
-		take_place(connection, key, sent->now);
+		take_place(connection, key, scratch->arrival.boot);
 	/* Another connection may have taken the place meanwhile. */
 	if (connections_same(&connection->key, key))
-		due = count_sent(connection, sent);
+		due = count_sent(connection, scratch);
 	bpf_spin_unlock(&connection->lock);
-	if (due && bpf_ringbuf_output(&reports, &report, sizeof(report), 0)) {
+	if (!due)
+		return 0;
+	scratch->report.key = *key;
+	scratch->report.index = scratch->place;
+	if (bpf_ringbuf_output(&reports, &scratch->report,
+			       sizeof(scratch->report), 0)) {
 		/* A later packet tries again. */
 		connection->reported = 0;
 		__sync_fetch_and_add(&unreported, 1);
 	}
-	return place;
+	return 0;
 }
 
-/* Count a packet that is not a fragment, or the first one. */
-static __always_inline u32 count_packet(const struct packet *packet,
-					const struct arrival *arrival,
-					bool assigned)
+/* Note when a packet arrives, and what it is. */
+static __always_inline void note_arrival(struct __sk_buff *skb,
+					 struct scratch *scratch)
 {
-	const struct sent sent = {
-		.now = arrival->boot,
-		.length = arrival->length,
-		.packets = arrival->packets,
-		.flags = packet->flags,
-		.assigned = assigned,
-	};
+	struct arrival *arrival = &scratch->arrival;
 
-	return count_connection(&packet->key, &sent);
+	arrival->now = bpf_ktime_get_ns();
+	arrival->boot = bpf_ktime_get_boot_ns();
+	arrival->length = skb->wire_len;
+	arrival->packets = skb->gso_segs ?: 1;
+	scratch->index = skb->ifindex;
+	arrival->longest = longest_wait(scratch);
+	arrival->rate = 0;
+	arrival->assigned = 0;
+	arrival->departure = 0;
+	arrival->missed = 0;
+	arrival->ecn = !!scratch->packet.ecn;
+	arrival->drop = 0;
+	arrival->mark = 0;
+	scratch->place = NO_PLACE;
+	scratch->is_new = 0;
+	scratch->exceeds = 0;
+	scratch->opens = 0;
+}
+
+/* Pace the packet that is kept. Returns false if its session has no state. */
+static __always_inline bool pace_packet(struct __sk_buff *skb,
+					struct scratch *scratch)
+{
+	struct arrival *arrival = &scratch->arrival;
+	struct rates_state *state;
+
+	if (scratch->slot == NO_FLOW) {
+		pace_unassigned(skb);
+		return true;
+	}
+	state = bpf_map_lookup_elem(&states, &scratch->slot);
+	if (!state)
+		return false;
+	if (!read_limit(&scratch->slot, arrival->boot, &scratch->limit)) {
+		pace_unassigned(skb);
+		follow(state, arrival);
+		return true;
+	}
+	arrival->assigned = scratch->limit.rate;
+	if (!excess_on || scratch->packet.protocol == IPPROTO_TCP ||
+	    !pace_excess())
+		pace(state, &scratch->limit, arrival);
+	if (arrival->mark && !set_ce(skb))
+		drop_unmarked(state, arrival);
+	return true;
 }
 
 SEC("tc")
 int slbnd_rates(struct __sk_buff *skb)
 {
-	struct packet packet = {};
-	struct arrival arrival = {};
-	u32 slot = NO_FLOW;
+	struct scratch *scratch = get_scratch();
+	struct arrival *arrival;
+	struct packet *packet;
 
-	read_packet(skb, &packet);
-	if (packet.protocol == IPPROTO_TCP && !packet.fragment)
-		read_flags(skb, &packet);
-	forget_states(&packet);
-	if (packet.key.rest && !is_control(&packet))
-		slot = find_flow(&packet);
-	if (slot == NO_FLOW && is_exempt(skb, &packet))
+	if (!scratch)
+		return TC_ACT_SHOT;
+	packet = &scratch->packet;
+	arrival = &scratch->arrival;
+	read_packet(skb, scratch);
+	if (packet->protocol == IPPROTO_TCP && !packet->fragment)
+		read_flags(skb, scratch);
+	window_reload();
+	scratch->slot = NO_FLOW;
+	if (packet->key.rest && !is_control(packet))
+		scratch->slot = find_flow(scratch);
+	window_reload();
+	if (scratch->slot == NO_FLOW && is_exempt(skb, scratch))
 		return TC_ACT_UNSPEC;
-	if (windows_on | marks_on)
-		hand_packet(&packet);
-
-	arrival.now = bpf_ktime_get_ns();
-	arrival.length = skb->wire_len;
-	arrival.packets = skb->gso_segs ?: 1;
-	arrival.longest = longest_wait(skb);
-	arrival.boot = bpf_ktime_get_boot_ns();
-	if (packet.key.rest && !packet.fragment)
-		hand_place(count_packet(&packet, &arrival, slot != NO_FLOW));
-	arrival.ecn = !!packet.ecn;
-	if (slot != NO_FLOW) {
-		struct rates_state *state;
-		struct valid_limit limit = {};
-
-		state = bpf_map_lookup_elem(&states, &slot);
-		if (!state)
-			return TC_ACT_SHOT;
-		if (read_limit(&slot, arrival.boot, &limit)) {
-			arrival.assigned = limit.rate;
-			if (!excess_on || packet.protocol == IPPROTO_TCP ||
-			    !pace_excess(skb, slot, &limit, &arrival))
-				pace(state, &limit, &arrival);
-			if (arrival.mark && !set_ce(skb))
-				drop_unmarked(state, &arrival);
-		} else {
-			pace_unassigned(skb, source_bucket(&packet),
-					flow_bucket(&packet), &arrival);
-			follow(state, &arrival);
-		}
-	} else {
-		pace_unassigned(skb, source_bucket(&packet),
-				flow_bucket(&packet), &arrival);
-	}
-	if (windows_on && (arrival.drop || arrival.mark))
-		windows_drop(slot);
-	if (arrival.drop) {
+	note_arrival(skb, scratch);
+	window_reload();
+	if (packet->key.rest && !packet->fragment)
+		count_connection();
+	if (!pace_packet(skb, scratch))
+		return TC_ACT_SHOT;
+	window_reload();
+	if (windows_on && (arrival->drop | arrival->mark))
+		windows_drop(scratch->slot);
+	if (arrival->drop) {
 		__sync_fetch_and_add(&dropped, 1);
 		return TC_ACT_SHOT;
 	}
-	if (arrival.mark)
+	if (arrival->mark)
 		__sync_fetch_and_add(&marked, 1);
-	if (arrival.departure > arrival.now)
-		set_departure(skb, arrival.departure);
+	if (arrival->departure > arrival->now)
+		set_departure(skb, arrival->departure);
+	/* To slbnd_sent, the next program at egress. */
 	if (windows_on | marks_on)
-		hand_over(skb, &arrival, slot);
+		skb->cb[0] = HANDED_OVER;
 	return TC_ACT_UNSPEC;
 }

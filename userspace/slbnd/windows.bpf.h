@@ -16,8 +16,6 @@
 #ifndef SLBND_WINDOWS_BPF_H
 #define SLBND_WINDOWS_BPF_H
 
-#include <linux/tcp.h>
-
 #include "windows.h"
 
 /* In the packet's control block: slbnd_rates has handed it over to slbnd_sent. */
@@ -95,95 +93,6 @@ u64 windows_tick;
  */
 u64 windows_unknown;
 u64 windows_silent;
-
-/**
- * struct scratch - what is kept of a packet
- * @lowered: acknowledgements whose window was lowered; slbnd reads it
- * @packet: the packet
- * @tcp: its header
- * @key: the flow of the connection's data
- * @start: of a new connection
- * @data: that leave
- * @unread: of packets without a session, which share nothing: without CAP_PERFMON, the verifier
- *	of Linux 6.1 follows the paths of a pointer that is NULL behind each comparison
- * @ack: that arrives
- * @tcp_valid: @tcp and the options are valid
- * @now: of the packet that leaves, as in struct arrival
- * @departure: the same
- * @missed: the same
- * @rate: of its session, bit/s; 0: none
- * @slot: of its session, or NO_FLOW
- * @place: of its connection, or NO_PLACE
- * @size: octets of its data, with padding
- * @header: offset of its TCP header from the start of the packet's data
- * @window: new window field of an acknowledgment, as in the packet
- * @check: its checksum
- * @sum: the sum of its pseudo header, but for the protocol
- * @segments: of the packet
- * @mss: octets of data of each, if there are several
- * @length: on the wire, octets; of a packet that leaves
- * @is_new: it has no rate, but may leave as new (marks.bpf.h)
- * @exceeds: it is sent above the rate of its session
- * @opens: it is the first one of its connection
- * @at: offset of the next option
- * @end: of the options
- * @options: of a SYN, as window_option() has them
- * @sacked: right edge of the highest block of SACK
- * @kind: of an option
- * @octets: in it
- * @value: the same
- * @edge: the same
- *
- * In a map, as the stack is too small, and see struct rates_key.
- */
-struct scratch {
-	u64 lowered;
-	struct packet packet;
-	struct tcphdr tcp;
-	struct rates_key key;
-	struct window_start start;
-	struct window_data data;
-	struct window_sharing unread;
-	struct window_ack ack;
-	u64 now;
-	u64 departure;
-	u64 missed;
-	u64 rate;
-	u32 slot;
-	u32 place;
-	u32 size;
-	u32 header;
-	__be16 window;
-	u16 check;
-	u64 sum;
-	u32 tcp_valid;
-	u32 segments;
-	u32 mss;
-	u32 length;
-	u32 is_new;
-	u32 exceeds;
-	u32 opens;
-	u32 at;
-	u32 end;
-	u32 sacked;
-	u64 options;
-	u8 kind;
-	u8 octets;
-	__be16 value;
-	__be32 edge;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct scratch);
-} scratches SEC(".maps");
-
-static __always_inline struct scratch *get_scratch(void)
-{
-	return bpf_map_lookup_elem(&scratches, &only);
-}
 
 /* --- headers -------------------------------------------------------------- */
 
@@ -441,7 +350,7 @@ static bool is_for_hosts(const struct packet *packet)
 
 /* --- data ----------------------------------------------------------------- */
 
-/* Data may be the first ones that follow SYNs. Not static: see forget_states(). */
+/* Data may be the first ones that follow SYNs. Not static: see get_scratch(). */
 __noinline int windows_begin(void)
 {
 	struct scratch *scratch = get_scratch();
@@ -500,11 +409,11 @@ static __always_inline void note_data(struct scratch *scratch)
 	struct window_data *data = &scratch->data;
 	const struct rates_limit *limit;
 
-	data->now = scratch->now;
+	data->now = scratch->arrival.now;
 	data->ticks = get_ticks();
-	data->departure = fp_max64(scratch->departure, scratch->now);
-	data->missed = scratch->missed;
-	data->rate = scratch->rate;
+	data->departure = fp_max64(scratch->arrival.departure, scratch->arrival.now);
+	data->missed = scratch->arrival.missed;
+	data->rate = scratch->arrival.assigned;
 	data->sequence = bpf_ntohl(scratch->tcp.seq);
 	data->length = scratch->size + scratch->tcp.fin;
 	data->octets = scratch->length;
@@ -553,7 +462,7 @@ static __always_inline bool leave(struct scratch *scratch,
 
 /*
  * The packet that is kept leaves a local host; its octets are counted in what the connections
- * of its session share. Not static: see forget_states().
+ * of its session share. Not static: see get_scratch().
  */
 __noinline int windows_leave(void)
 {
@@ -595,7 +504,7 @@ static __noinline int windows_open(struct __sk_buff *skb)
 	return 0;
 }
 
-/* The pacer drops or marks a packet of the session @slot. Not static: see forget_states(). */
+/* The pacer drops or marks a packet of the session @slot. Not static: see get_scratch(). */
 __noinline int windows_drop(u32 slot)
 {
 	struct window_sharing *sharing = bpf_map_lookup_elem(&sharings, &slot);
@@ -603,47 +512,6 @@ __noinline int windows_drop(u32 slot)
 	if (sharing)
 		__sync_fetch_and_add(&sharing->dropped, 1);
 	return 0;
-}
-
-/*
- * Hand a packet over to slbnd_sent, the next program at egress, in two steps: what is kept
- * until the end of slbnd_rates, the verifier of Linux 6.1 distinguishes, and would not find
- * its end.
- */
-static __always_inline void hand_packet(const struct packet *packet)
-{
-	struct scratch *scratch = get_scratch();
-
-	if (!scratch)
-		return;
-	scratch->packet = *packet;
-	scratch->place = NO_PLACE;
-	scratch->is_new = 0;
-	scratch->exceeds = 0;
-	scratch->opens = 0;
-}
-
-static __always_inline void hand_place(u32 place)
-{
-	struct scratch *scratch = get_scratch();
-
-	if (scratch)
-		scratch->place = place;
-}
-
-static __always_inline void hand_over(struct __sk_buff *skb,
-				      const struct arrival *arrival, u32 slot)
-{
-	struct scratch *scratch = get_scratch();
-
-	if (!scratch)
-		return;
-	scratch->now = arrival->now;
-	scratch->departure = arrival->departure;
-	scratch->missed = arrival->missed;
-	scratch->rate = arrival->assigned;
-	scratch->slot = slot;
-	skb->cb[0] = HANDED_OVER;
 }
 
 #include "marks.bpf.h"
@@ -688,7 +556,7 @@ static __always_inline struct window_entry *find_entry(struct scratch *scratch)
 	return entry;
 }
 
-/* The same for one before the first data. Not static: see forget_states(). */
+/* The same for one before the first data. Not static: see get_scratch(). */
 __noinline int windows_bound_field(const struct window_entry *entry)
 {
 	struct scratch *scratch = get_scratch();
@@ -702,7 +570,7 @@ __noinline int windows_bound_field(const struct window_entry *entry)
 	return window_bound_field(&entry->start, scratch->ack.field);
 }
 
-/* The data that are timed have been acknowledged. Not static: see forget_states(). */
+/* The data that are timed have been acknowledged. Not static: see get_scratch(). */
 __noinline int windows_sample(struct window *window)
 {
 	if (window)
@@ -712,7 +580,7 @@ __noinline int windows_sample(struct window *window)
 
 /*
  * The acknowledgment that is kept arrives. Returns its new window field; if it is the same,
- * leave it alone. Not static: see forget_states().
+ * leave it alone. Not static: see get_scratch().
  */
 __noinline int windows_acknowledge(void)
 {
@@ -991,15 +859,13 @@ static __always_inline u32 answer(struct __sk_buff *skb,
 static __noinline int windows_arrive(struct __sk_buff *skb)
 {
 	struct scratch *scratch = get_scratch();
-	struct packet *packet;
+	const struct packet *packet;
 	u32 field;
 
 	if (!scratch)
 		return 0;
-	/* Not on the stack: see struct rates_key. */
 	packet = &scratch->packet;
-	*packet = (struct packet){};
-	read_packet(skb, packet);
+	read_packet(skb, scratch);
 	if (marks_on && packet->key.rest)
 		marks_arrive();
 	if (!windows_on || !packet->key.rest || packet->protocol != IPPROTO_TCP)
