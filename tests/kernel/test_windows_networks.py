@@ -12,6 +12,8 @@ dropped, and what the sender may send never becomes less than it was.
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import os
 import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -29,6 +31,9 @@ from tests.kernel.windows import RATE, ROUND_TRIP, delay, network, right_edge, w
 
 pytestmark = pytest.mark.virtual
 EVERYWHERE = pytest.mark.tier("all")
+
+#: BPF_MAP_TYPE_ARRAY of <linux/bpf.h>.
+MAP_TYPE_ARRAY = 2
 
 
 @pytest.fixture
@@ -228,9 +233,21 @@ def test_acknowledgements_by_another_router(net: Chain, tmp_path: Path) -> None:
         assert " windows" in slbnd.ctl("list").stdout
 
 
-def test_upgrade_to_another_layout(net: Chain, enforce_try: str) -> None:
-    """The next slbnd cannot use what was kept: it leaves the connection alone, and new ones not."""
-    pins = "/sys/fs/bpf/windows"
+def pin_map(path: Path, octets: int) -> None:
+    """Pin a map with one entry of so many octets."""
+    library = ctypes.CDLL("libbpf.so.1", use_errno=True)
+    number = library.bpf_map_create(MAP_TYPE_ARRAY, b"other", 4, octets, 1, None)
+    assert number >= 0 and library.bpf_obj_pin(number, str(path).encode()) == 0, ctypes.get_errno()
+    os.close(number)
+
+
+@pytest.mark.parametrize("octets", [0, 176])
+def test_upgrade_to_another_layout(net: Chain, enforce_try: str, octets: int) -> None:
+    """The next slbnd cannot use what was kept, a missing map or one with entries of other sizes.
+
+    It leaves the connection alone, and new ones not, and removes pins with other numbers.
+    """
+    pins = Path("/sys/fs/bpf/windows")
     with enforcer(net.nodes[1], enforce_try) as made:
         assert made.ask(f"pins {pins}") == ["ok"]
         made.set_windows(True)
@@ -238,11 +255,19 @@ def test_upgrade_to_another_layout(net: Chain, enforce_try: str) -> None:
         flow = sender(net, 0, 2)
         watch(made, flow, seconds=0.5)
         assert made.ask("close keep") == ["ok"]
-        sh(f"rm {pins}/windows-*")
+        kept = sorted(pins.iterdir())
+        (pinned,) = pins.glob("windows-*")
+        pinned.unlink()
+        if octets:
+            pin_map(pinned, octets)
+            for name in ("windows-1", "limits-1"):
+                pin_map(pins / name, octets)
         made.open("e1")
+        assert sorted(pins.iterdir()) == kept
         edge = right_edge(flow)
         seen = watch(made, flow)
         assert 0.97 < seen.used < 1.01 and right_edge(flow) > edge
         assert made.read_windows().unknown == 1
         watch(made, sender(net, 0, 2)).check()
         made.close()
+        assert not pins.exists()

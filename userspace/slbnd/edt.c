@@ -17,6 +17,7 @@
  * pinned, if configured: then the next slbnd takes them over, and replaces the program
  * while it runs. Maps of another size or layout are created anew.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -147,6 +148,35 @@ static void remove_unfit(struct bpf_map **maps, const char *pins, u32 first,
 	}
 }
 
+/*
+ * Remove pins of our maps with another layout: they would keep memory, and the directory, for
+ * good.
+ */
+static void remove_other_layouts(struct bpf_map **maps, const char *pins)
+{
+	DIR *directory = opendir(pins);
+	char path[PATH_MAX], current[PATH_MAX];
+	const struct dirent *entry;
+	const char *name;
+	size_t length;
+	u32 n;
+
+	while (directory && (entry = readdir(directory))) {
+		snprintf(path, sizeof(path), "%s/%s", pins, entry->d_name);
+		for (n = 0; n < PINNED; n++) {
+			name = bpf_map__name(maps[n]);
+			length = strlen(name);
+			pin_path(current, sizeof(current), pins, maps[n]);
+			if (!strncmp(entry->d_name, name, length) &&
+			    entry->d_name[length] == '-' &&
+			    strcmp(path, current))
+				unlink(path);
+		}
+	}
+	if (directory)
+		closedir(directory);
+}
+
 /* Load the program, with maps that exist at @pins, or are created there. */
 static struct rates *load_pinned(const char *pins, u32 size, u32 connections)
 {
@@ -165,6 +195,7 @@ static struct rates *load_pinned(const char *pins, u32 size, u32 connections)
 	windows_size(rates, size, connections);
 	list_pinned(rates, maps);
 	if (pins) {
+		remove_other_layouts(maps, pins);
 		remove_unfit(maps, pins, 0, PINNED_FLOWS,
 			     "flows have no rate until links answer");
 		remove_unfit(maps, pins, PINNED_FLOWS, PINNED,
