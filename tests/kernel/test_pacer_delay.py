@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.kernel.enforcer import enforcer, fq_below_slbn
-from tests.kernel.senders import Sender, Traffic, sender
+from tests.kernel.senders import ROOM, SEGMENT, Sender, Traffic, sender
 from tests.kernel.slbn import MEGA, Chain, chain
 
 pytestmark = pytest.mark.virtual
@@ -86,6 +86,34 @@ def test_tcp_has_its_rate_and_little_delay(net: Chain, enforce_try: str, ecn: bo
             assert use.marks // 2 <= tcp_info(flow, DELIVERED_CE)
         else:
             assert marks == 0 and drops > 0
+
+
+def test_last_packet_of_a_flow_is_not_dropped(net: Chain, enforce_try: str) -> None:
+    """Flows that end about an interval of CoDel (100 ms) after they began, with all data queued.
+
+    A time-out takes 200 ms or more.
+    """
+    with enforcer(net.nodes[1], enforce_try) as made:
+        made.open("e1")
+        drops = 0
+        for segments in range(38, 62):
+            flow = sender(net, 0, 2)
+            made.set(flow.session, 5 * MEGA)
+            for end in (flow.near, flow.far):
+                end.setblocking(True)
+            began = time.monotonic()
+            flow.near.sendall(bytes(segments * 1448))
+            flow.near.shutdown(socket.SHUT_WR)
+            while flow.far.recv_into(ROOM):
+                pass
+            took = time.monotonic() - began - segments * SEGMENT * 8 / (5 * MEGA)
+            drops += made.read(flow.session).drops
+            # The retransmission of another packet takes a probe (TLP) at most, two round trips.
+            assert took < 0.2, (segments, took)
+            made.remove(flow.session)
+            flow.abort()
+        # In longer ones a packet before the last is dropped.
+        assert drops
 
 
 @pytest.mark.parametrize("excess", [False, True])

@@ -130,6 +130,62 @@ static void random_delays_keep_the_law(void **state)
 	}
 }
 
+/* The next packet, a millisecond later. */
+static bool drops(struct codel *codel, u64 *now, u64 delay,
+		  enum codel_last last)
+{
+	*now += MS;
+	return codel_drops(codel, *now, delay, TARGET, INTERVAL, last);
+}
+
+static void last_packet_is_not_dropped(void **state)
+{
+	struct codel codel = {};
+	u64 now = 0;
+
+	(void)state;
+	/* A burst of which only the last packet leaves an interval after the first one. */
+	for (; unit_step < INTERVAL / MS; unit_step++)
+		assert_false(drops(&codel, &now, TARGET, CODEL_NOT_LAST));
+	assert_false(drops(&codel, &now, TARGET, CODEL_MAYBE_LAST));
+	/* The next burst does not pay for it if the queue was empty. */
+	assert_false(drops(&codel, &now, 0, CODEL_NOT_LAST));
+	assert_false(drops(&codel, &now, TARGET, CODEL_NOT_LAST));
+}
+
+static void packet_after_the_last_one_is_dropped(void **state)
+{
+	int last;
+
+	(void)state;
+	for (last = CODEL_NOT_LAST; last < CODEL_LAST; last++) {
+		struct codel codel = {};
+		u64 now = 0;
+
+		for (unit_step = 0; unit_step < INTERVAL / MS; unit_step++)
+			assert_false(
+				drops(&codel, &now, TARGET, CODEL_NOT_LAST));
+		assert_false(drops(&codel, &now, TARGET, CODEL_MAYBE_LAST));
+		assert_false(drops(&codel, &now, TARGET, CODEL_LAST));
+		assert_true(drops(&codel, &now, TARGET, last));
+		assert_false(drops(&codel, &now, TARGET, last));
+	}
+}
+
+static void sender_that_always_pushes_gains_nothing(void **state)
+{
+	struct codel usual = {}, pushes = {};
+	u64 now = 0, same = 0, dropped = 0, put_off = 0;
+
+	(void)state;
+	for (; unit_step < 10000; unit_step++) {
+		dropped += drops(&usual, &now, TARGET, CODEL_NOT_LAST);
+		put_off += drops(&pushes, &same, TARGET, CODEL_MAYBE_LAST);
+	}
+	CHECK(dropped > 100 && put_off + 1 >= dropped, "%llu of %llu", put_off,
+	      dropped);
+}
+
 #define WINDOW 4096
 
 /*
@@ -196,6 +252,9 @@ static const struct CMUnitTest tests[] = {
 	UNIT_TEST(signals_stop_below_target),
 	UNIT_TEST(rate_of_signals_is_resumed_soon),
 	UNIT_TEST(random_delays_keep_the_law),
+	UNIT_TEST(last_packet_is_not_dropped),
+	UNIT_TEST(packet_after_the_last_one_is_dropped),
+	UNIT_TEST(sender_that_always_pushes_gains_nothing),
 	UNIT_TEST(sender_uses_rate_with_little_delay),
 };
 

@@ -11,6 +11,11 @@
  * CoDel decides when a packet leaves the queue. A pacer knows that time, and thus
  * the delay, when the packet arrives: it is the time @now here.
  *
+ * A sender detects the loss of the last packet that it has by a time-out only, which
+ * takes 200 ms or more. So the last packet of a connection is not dropped, and the signal
+ * of one that may be the sender's last falls on the packet after it, if there is one before
+ * the queue is empty. Who marks all packets as last has the queue that the pacer permits.
+ *
  * The BPF program (rates.bpf.c) and the unit test compile this file. No clock, no
  * locks: the caller serializes the packets of a queue.
  */
@@ -29,6 +34,21 @@
 /* The count is resumed within so many intervals. */
 #define CODEL_RESUME 16
 
+/* Of @signalling: the packet that signalled was not dropped, so the next one is. */
+#define CODEL_OWES 2U
+
+/**
+ * enum codel_last - may a packet be the last one that its sender has?
+ * @CODEL_NOT_LAST: others follow
+ * @CODEL_MAYBE_LAST: others may follow
+ * @CODEL_LAST: none follows
+ */
+enum codel_last {
+	CODEL_NOT_LAST,
+	CODEL_MAYBE_LAST,
+	CODEL_LAST,
+};
+
 /**
  * struct codel - state of a queue; initially 0
  * @above: when the delay will have been above the target for an interval, ns;
@@ -37,7 +57,7 @@
  * @count: signals since the delay has been above, which set their rate
  * @resumed: @count at the first of them
  * @inverse: 1 / sqrt(@count), in 2^-32
- * @signalling: since the first of them, until the delay is below the target
+ * @signalling: not 0 since the first of them, until the delay is below the target
  */
 struct codel {
 	u64 above;
@@ -125,6 +145,33 @@ static inline bool codel_signals(struct codel *codel, u64 now, u64 delay,
 	codel->count++;
 	codel_invert(codel);
 	codel->next += codel_spacing(codel, interval);
+	return true;
+}
+
+/**
+ * codel_drops() - must a packet that has no ECN be dropped?
+ * @codel: state of its queue
+ * @now: see codel_signals()
+ * @delay: see codel_signals()
+ * @target: see codel_signals()
+ * @interval: see codel_signals()
+ * @last: whether it is its sender's last one, enum codel_last
+ *
+ * Return: whether to drop it.
+ */
+static inline bool codel_drops(struct codel *codel, u64 now, u64 delay,
+			       u64 target, u64 interval, u64 last)
+{
+	bool signals = codel_signals(codel, now, delay, target, interval);
+	bool owes = codel->signalling & CODEL_OWES;
+
+	if (!signals && !owes)
+		return false;
+	if (last == CODEL_LAST || (last && !owes)) {
+		codel->signalling |= CODEL_OWES;
+		return false;
+	}
+	codel->signalling &= ~CODEL_OWES;
 	return true;
 }
 

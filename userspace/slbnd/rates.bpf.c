@@ -108,6 +108,7 @@ char copying[] SEC("license") = "GPL";
 /* TCP's flags (RFC 9293), and where they are in its header. */
 #define TCP_FLAGS 13
 #define TCP_FIN 1
+#define TCP_PSH 8
 #define TCP_SYN 2
 #define TCP_RST 4
 
@@ -292,6 +293,7 @@ struct packet {
  * @departure: set to its departure time, ns
  * @missed: set to how long its flow was idle before it, beyond its burst, ns
  * @ecn: 1: it can be marked
+ * @last: its sender may have no other one, enum codel_last; if it cannot be marked
  * @drop: set to 1 if it would wait for too long, or signals congestion
  * @mark: set to 1 if it must be marked instead
  */
@@ -306,6 +308,7 @@ struct arrival {
 	u64 departure;
 	u64 missed;
 	u64 ecn;
+	u64 last;
 	u64 drop;
 	u64 mark;
 };
@@ -571,8 +574,8 @@ static __always_inline bool read_v6(struct __sk_buff *skb,
 		else if (packet->protocol != IPPROTO_FRAGMENT)
 			octets = (read->extension.length + 1) * 8;
 		else
-			packet->fragment = read->extension.fragment &
-					   bpf_htons(0xfff8);
+			packet->fragment =
+				read->extension.fragment & bpf_htons(0xfff8);
 		packet->protocol = read->extension.next;
 		packet->offset += octets;
 	}
@@ -854,8 +857,9 @@ static __always_inline bool signals(struct rates_state *state,
 				    const struct valid_limit *limit,
 				    const struct arrival *arrival, u64 wait)
 {
-	return codel_signals(&state->codel, arrival->departure, wait,
-			     get_target(state, limit, wait), limit->interval);
+	return codel_drops(&state->codel, arrival->departure, wait,
+			   get_target(state, limit, wait), limit->interval,
+			   arrival->last);
 }
 
 /* Set the departure time of a packet by the packets before it. */
@@ -1348,6 +1352,11 @@ static __always_inline void note_arrival(struct __sk_buff *skb,
 	arrival->departure = 0;
 	arrival->missed = 0;
 	arrival->ecn = !!scratch->packet.ecn;
+	arrival->last = CODEL_NOT_LAST;
+	if (scratch->packet.flags & TCP_FIN && !arrival->ecn)
+		arrival->last = CODEL_LAST;
+	else if (scratch->packet.flags & TCP_PSH && !arrival->ecn)
+		arrival->last = CODEL_MAYBE_LAST;
 	arrival->drop = 0;
 	arrival->mark = 0;
 	scratch->place = NO_PLACE;

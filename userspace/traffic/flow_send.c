@@ -167,8 +167,7 @@ static bool send_bytes(struct flow *flow, uint64_t bytes, uint64_t time)
 		if (!set_send_timeout(flow, time))
 			return false;
 		sent = send(flow->fd, data,
-			    bytes && left < CHUNK ? left : CHUNK,
-			    MSG_NOSIGNAL);
+			    bytes && left < CHUNK ? left : CHUNK, MSG_NOSIGNAL);
 		if (sent < 0 && !timed_out())
 			flow_broken(flow, "send");
 		if (sent > 0)
