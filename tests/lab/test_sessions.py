@@ -17,6 +17,7 @@ import pytest
 from fairlab.figures.studies import slbn
 from fairlab.figures.study import Data
 from fairlab.model.errors import CannotRunError, ReportedError
+from fairlab.model.network import Trunk
 from fairlab.run.engine import VIRTUAL, Here, Vm
 from fairlab.run.progress import Progress
 from fairlab.slbn import abilene, geant, maxmin, mesh, sessions_plan, sessions_tcp
@@ -123,6 +124,19 @@ def test_plans_survive_json() -> None:
     drawn = sessions_tcp.draw(9, 30, ("cubic", "reno"), 1)
     tcp = sessions_tcp.TcpPlan("slbn", MBIT, drawn, 30)
     assert sessions_tcp.TcpPlan.from_json(json.loads(json.dumps(tcp.to_json()))) == tcp
+
+
+@pytest.mark.parametrize(
+    ("variant", "kinds"), [("slbn", {"drr_fq", "fq"}), ("drr_fq", {"drr_fq"}), ("pfifo", {"pfifo"})]
+)
+def test_links_of_tcp_have_the_queues_that_the_figure_names(variant: str, kinds: set[str]) -> None:
+    """fq is that of uplinks, which slbnd paces."""
+    drawn = sessions_tcp.draw(9, 30, ("cubic",), 1)
+    for paper in (False, True):
+        built = sessions_tcp.TcpPlan(variant, MBIT, drawn, 30, paper).network()
+        trunks = [end.queue for end in abilene.wires(built) if isinstance(end.queue, Trunk)]
+        assert {trunk.data.kind for trunk in trunks} == kinds
+        assert {bool(trunk.slbn) for trunk in trunks} == {variant == "slbn"}
 
 
 @pytest.mark.parametrize("levels", range(1, 9))

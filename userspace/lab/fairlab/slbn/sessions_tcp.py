@@ -13,7 +13,7 @@ both, so flows are expected a little below it.
 import json
 import random
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import Any
 
 from fairlab.model import headers
 from fairlab.model.errors import CannotRunError
+from fairlab.model.network import Network
 from fairlab.results import trust
 from fairlab.run import engine, samples
 from fairlab.run.engine import Engine
@@ -99,6 +100,14 @@ class TcpPlan(Job["TcpOutcome"]):
             *(sessions.AGENT_SOURCES if self.variant == "slbn" else ()),
             "userspace/lab/fairlab/slbn",
         )
+
+    def network(self) -> Network:
+        """Abilene with the variant's queues; with SLBN, links have fair queues, not FIFOs."""
+        variant = backbone.VARIANTS[self.variant]
+        if variant.slbn:
+            variant = replace(variant, data=backbone.VARIANTS["drr_fq"].data)
+        words = abilene.PAPER if self.paper else abilene.COMMIT
+        return abilene.build(self.rate, variant, MTU, words=words)
 
     def duration(self) -> float:
         return self.seconds

@@ -6,7 +6,6 @@ import shutil
 import sys
 import time
 from contextlib import ExitStack, closing, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from fairlab.run.environment import environment
 from fairlab.run.programs import Programs
 from fairlab.run.progress import Progress
 from fairlab.slbn import abilene, backbone
-from fairlab.slbn.sessions_tcp import DATA, MTU, TcpPlan, by_source
+from fairlab.slbn.sessions_tcp import DATA, TcpPlan, by_source
 
 PORT = 5000
 # Options of slbnd besides the backbone's.  With 5 %, 400 kbit/s, for packets without a rate, TCP's
@@ -73,18 +72,14 @@ def measure(plan: TcpPlan, directory: Path, progress: Progress) -> None:
         congestion.load(cc)
     # Shorter than the default of 5 ms, so that other threads do not delay the listener.
     sys.setswitchinterval(0.001)
-    # Both variants have the same fair queues.
-    queues = backbone.VARIANTS["drr_fq"].data
-    variant = replace(backbone.VARIANTS[plan.variant], data=queues)
-    words = abilene.PAPER if plan.paper else abilene.COMMIT
-    network = abilene.build(plan.rate, variant, MTU, words=words)
+    network = plan.network()
     progress.step(f"{plan.variant}: {len(plan.flows)} flows in {plan.seconds:g} s")
     with Laboratory(network, 16 * plan.rate // 8, ecn=False) as lab, ExitStack() as stack:
         log = stack.enter_context(closing(evidence.KernelLog()))
         preflight.offloads(lab)
         lab.add_queues()
         listener = None
-        if variant.slbn:
+        if backbone.VARIANTS[plan.variant].slbn:
             listener = stack.enter_context(backbone.agents(lab, plan.rate, str(PORT), OPTIONS))
         load = host.Load.now()
         programs = Programs(lab)

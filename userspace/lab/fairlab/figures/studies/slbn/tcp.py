@@ -33,7 +33,7 @@ class BesideTcp(OneForm):
         " Reno; after 8 s eight of them end, after 16 s eight others begin; 24 s.",
         "With SLBN, slbnd detects the flows and paces them; hosts are unchanged. Access"
         " routers admit 15 % for packets without an assigned rate. With commit, links assign 95 %"
-        " of their capacity. Without SLBN, links have drr_fq or pfifo.",
+        " of their capacity. Links have drr_fq with SLBN, and drr_fq or pfifo without.",
         "Packets above a flow's rate wait in its access router, which drops those that would wait"
         " for more than 100 ms: neither counts as a link's queue or loss.",
         "The reference is max-min fair sharing of the links' full rates, as goodput. Errors are of"
