@@ -304,8 +304,7 @@ static __noinline int marks_write(struct __sk_buff *skb, u32 band)
 
 	if (!sums || !marking)
 		return 0;
-	protocol = find_ip(skb, &marking->packet,
-			   (__be16 *)&marking->near);
+	protocol = find_ip(skb, &marking->packet, (__be16 *)&marking->near);
 	v4 = protocol == bpf_htons(ETH_P_IP);
 	if ((!v4 && protocol != bpf_htons(ETH_P_IPV6)) ||
 	    !load(skb, &marking->packet, &marking->near, sizeof(marking->near)))

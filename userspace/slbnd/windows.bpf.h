@@ -411,7 +411,8 @@ static __always_inline void note_data(struct scratch *scratch)
 
 	data->now = scratch->arrival.now;
 	data->ticks = get_ticks();
-	data->departure = fp_max64(scratch->arrival.departure, scratch->arrival.now);
+	data->departure =
+		fp_max64(scratch->arrival.departure, scratch->arrival.now);
 	data->missed = scratch->arrival.missed;
 	data->rate = scratch->arrival.assigned;
 	data->sequence = bpf_ntohl(scratch->tcp.seq);
