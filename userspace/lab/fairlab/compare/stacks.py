@@ -58,7 +58,7 @@ STACKS = {
             f"{BANDS} {FIFOS}",
             slbn=BANDED,
             agent=MARKING,
-            first_link=f"{LIMIT} flows 1 hosts 1",
+            first_link=f"{LIMIT} flows 1",
         ),
         Stack(
             "slbn-fifo-one-old",
