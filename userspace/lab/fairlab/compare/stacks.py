@@ -6,6 +6,8 @@ cannot know (a FIFO's length, the rate of CAKE's link, a round-trip time that is
 interval of 100 ms, DCTCP).  docs/compare.md has the table.
 """
 
+from dataclasses import replace
+
 from fairlab.compare.stack import Stack
 
 #: Congestion controls that need ECN, and a queue that marks at once.
@@ -25,6 +27,7 @@ BANDED = "headroom auto unassigned 1%"
 FIFOS = "flows 1 flows_new 1 hosts 1"
 #: slbnd for such links: what is above rates may use whatever is idle.
 MARKING = (("windows", "on"), ("borrow", "on"), ("marks", "on"), ("excess", "unassigned"))
+FIFO = Stack("slbn-fifo", "drr_fq", f"{BANDS} {FIFOS}", slbn=BANDED, agent=MARKING)
 STACKS = {
     stack.name: stack
     for stack in (
@@ -44,30 +47,10 @@ STACKS = {
             agent=(("windows", "on"), ("borrow", "on")),
         ),
         Stack("slbn-bands", "drr_fq", BANDS, slbn=BANDED, agent=MARKING),
-        Stack("slbn-fifo", "drr_fq", f"{BANDS} {FIFOS}", slbn=BANDED, agent=MARKING),
-        Stack(
-            "slbn-fifo-strict",
-            "drr_fq",
-            f"{BANDS} {FIFOS}",
-            slbn=BANDED,
-            agent=(*MARKING, ("borrow", "off")),
-        ),
-        Stack(
-            "slbn-fifo-one-plain",
-            "drr_fq",
-            f"{BANDS} {FIFOS}",
-            slbn=BANDED,
-            agent=MARKING,
-            first_link=f"{LIMIT} flows 1",
-        ),
-        Stack(
-            "slbn-fifo-one-old",
-            "drr_fq",
-            f"{BANDS} {FIFOS}",
-            slbn=BANDED,
-            agent=MARKING,
-            first_agent=PACED,
-        ),
+        FIFO,
+        replace(FIFO, name="slbn-fifo-strict", agent=(*MARKING, ("borrow", "off"))),
+        replace(FIFO, name="slbn-fifo-one-plain", first_link=f"{LIMIT} flows 1"),
+        replace(FIFO, name="slbn-fifo-one-old", first_agent=PACED),
         Stack("slbn-nocommit", "drr_fq", LIMIT, slbn="commit off", agent=PACED),
         Stack("dualpi2", "dualpi2", small=LIMIT, dctcp="any_ect", only=L4S),
     )
