@@ -85,6 +85,9 @@ HOPS, ROUTING, FRAGMENT, OPTIONS = 0, 43, 44, 60
 SOURCE4, DESTINATION4 = "10.0.0.1", "10.0.0.2"
 SOURCE6, DESTINATION6 = "fd00::1", "fd00::2"
 
+#: TCP's flags (RFC 9293).
+FIN, PSH = 1, 8
+
 
 def ports(source: int = 1000, destination: int = 80) -> bytes:
     return struct.pack(">HH", source, destination) + bytes(16)
@@ -540,6 +543,25 @@ def test_codel_marks_ecn(alone: Enforcer, tags: bytes) -> None:
     use, pacer = alone.read(full(UDP)), alone.read_pacer()
     assert use.drops > 2 and pacer.signals - before.signals == use.drops
     alone.set_backlog()
+
+
+@pytest.mark.parametrize("flag", [FIN, PSH])
+def test_who_sends_last_packets_only_has_no_longer_queue(alone: Enforcer, flag: int) -> None:
+    """CoDel spares the last packet of a sender; the limit of the queue spares none."""
+    header = bytearray(ports())
+    header[13] = flag
+    session, packet = full(), ETHERNET + V4 + v4(TCP, bytes(header))
+    alone.set(session, MEGA)
+    until, longest = time.monotonic() + 0.5, 0
+    while time.monotonic() < until:
+        alone.run(packet, 1000, 20)
+        longest = max(longest, alone.read(session).departure - time.monotonic_ns())
+        time.sleep(0.01)
+    use = alone.read(session)
+    alone.remove(session)
+    # 100 ms, the default; at 1 Mbit/s half a second is 62 packets.
+    assert 50_000_000 < longest <= 100_000_000, longest
+    assert use.packets <= 62 + 13 and use.drops > 500, use
 
 
 @pytest.mark.parametrize(("protocol", "marks"), [(TCP, False), (UDP, True)])
