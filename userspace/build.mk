@@ -99,7 +99,7 @@ $(RATES): build/obj/userspace/slbnd/rates.bpf.o
 	mv $@.new $@
 
 SLBNSIM := build/slbnsim/slbnsim
-SLBNSIM_LIBRARIES := json-c yajl
+SLBNSIM_LIBRARIES := json-c
 SLBNSIM_OBJECTS := $(call objects,$(wildcard userspace/slbnsim/*.c))
 $(SLBNSIM_OBJECTS) $(SLBNSIM): LIBRARIES = $(SLBNSIM_LIBRARIES)
 $(SLBNSIM): LDLIBS = -lm
@@ -109,7 +109,7 @@ $(SLBNSIM): $(SLBNSIM_OBJECTS) $(COMMON)
 SLBNSIM_WHEEL := build/slbnsim/wheel/slbnsim
 $(SLBNSIM_WHEEL): $(SLBNSIM_OBJECTS) $(COMMON)
 	@mkdir -p $(@D)
-	$(LINK) -s -o $@ $^ -l:libjson-c.a -l:libyajl_s.a -lm
+	$(LINK) -s -o $@ $^ -l:libjson-c.a -lm
 
 # The lab's senders and receivers.
 TRAFFIC := build/traffic/fairtraffic build/traffic/fairflow

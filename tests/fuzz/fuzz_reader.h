@@ -26,7 +26,6 @@
 #undef realloc
 #undef posix_memalign
 #undef free
-#undef yajl_alloc
 
 #include "userspace/slbnsim/net.h"
 #include "userspace/slbnsim/read.h"
@@ -101,30 +100,6 @@ static void free_all(void)
 	while (blocks)
 		hook_free(blocks + 1);
 }
-
-static void *yajl_malloc(void *context, size_t size)
-{
-	(void)context;
-	return hook_malloc(size);
-}
-
-static void *yajl_realloc(void *context, void *memory, size_t size)
-{
-	(void)context;
-	return hook_realloc(memory, size);
-}
-
-static void yajl_free_hook(void *context, void *memory)
-{
-	(void)context;
-	hook_free(memory);
-}
-
-yajl_alloc_funcs hook_yajl = {
-	.malloc = yajl_malloc,
-	.realloc = yajl_realloc,
-	.free = yajl_free_hook,
-};
 
 /* ------------------------------------------------------------------------ */
 /* Files and messages                                                       */

@@ -88,7 +88,7 @@ def build(name: str, directory: Path, tree: Path = TOP) -> Path:
     command: list[str | Path] = ["clang", *FLAGS, *includes, "-o", program, source]
     if name in READER_SEEDS:
         command += ["-include", HERE / "reader_hooks.h", *(tree / file for file in READER)]
-        command += ["-lyajl", "-lm"]
+        command += ["-ljson-c", "-lm"]
     if name == "state":
         command += ["-D_GNU_SOURCE", f"-I{TOP}/include/uapi", f"-I{TOP}/userspace/slbnd"]
     subprocess.run(command, check=True)

@@ -10,10 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <yajl/yajl_parse.h>
 
 extern FILE *hook_stderr;
-extern yajl_alloc_funcs hook_yajl;
 
 FILE *hook_fopen(const char *name, const char *mode);
 void __attribute__((noreturn)) hook_exit(int status);
@@ -33,7 +31,5 @@ void hook_free(void *memory);
 #define posix_memalign(memory, alignment, size) \
 	hook_memalign(memory, alignment, size)
 #define free(memory) hook_free(memory)
-#define yajl_alloc(calls, memory, context) \
-	yajl_alloc(calls, &hook_yajl, context)
 
 #endif /* READER_HOOKS_H */

@@ -18,4 +18,4 @@ def _program() -> None:
     flags = "-std=gnu11 -O1 -g -Wall -Wextra -Werror -fsanitize=address,undefined"
     paths = [f"-I{TOP}/include", f"-I{TOP}/include/uapi", f"-I{TOP}", '-DVERSION="test"']
     command = ["gcc", *flags.split(), "-fno-sanitize-recover", *paths, *sources, "-o", str(PROGRAM)]
-    subprocess.run([*command, "-ljson-c", "-lyajl", "-lm"], check=True)
+    subprocess.run([*command, "-ljson-c", "-lm"], check=True)

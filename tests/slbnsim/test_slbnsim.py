@@ -150,9 +150,9 @@ def test_help_and_algorithms() -> None:
 @pytest.mark.parametrize(
     ("text", "where", "message"),
     [
-        ("", 1, "premature EOF"),
-        ('{"nodes": ["a"],\n"links": [}', 2, "unallowed token"),
-        ('{"nodes": ["a"],\n"links": []', 2, "premature EOF"),
+        ("", 1, "the file ends: expected an object"),
+        ('{"nodes": ["a"],\n"links": [}', 2, "expected an object for each link"),
+        ('{"nodes": ["a"],\n"links": []', 2, "the file ends: expected ',' or '}'"),
         ("[]", 1, 'expected an object with "nodes" and "links"'),
         ("7", 1, "expected an object"),
         ("{}", 1, 'a topology needs "nodes" and "links"'),
@@ -194,6 +194,21 @@ def test_invalid_topologies(tmp_path: Path, text: str, where: int, message: str)
         ),
         ('"from": "a", "from": "b"', 'duplicate key "from"'),
         ('"from": "a", "length": 2', "unknown key 'length'"),
+        ('"from": "a", "to": "b", "rate": 1, "delay": 01', "expected ',' or '}'"),
+        ('"from": "a", "to": "b", "rate": 1., "delay": 0', '"rate" has the wrong type'),
+        ('"from": "a", "to": "b", "rate": +1, "delay": 0', '"rate" has the wrong type'),
+        ('"from": "a", "to": "b", "rate": 1e, "delay": 0', '"rate" has the wrong type'),
+        ('"from": "a", "to": "b", "rate": NaN, "delay": 0', '"rate" has the wrong type'),
+        (f'"from": "a", "rate": {"1" * 100}', f"rate {'1' * 40}: must be 1 to 1e12"),
+        (f'"from": {"[" * 100000}', '"from" has the wrong type'),
+        ('"from": "a", "to": "b", "rate": 1, "delay": 0,', "expected a key in quotes"),
+        ('"from": "a" "to": "b"', "expected ',' or '}'"),
+        ('"from" "a"', "expected ':' after a key"),
+        ("'from': 'a'", "expected a key in quotes"),
+        ('/* the first */ "from": "a"', "expected a key in quotes"),
+        (r'"from": "\x61"', "invalid escape in string"),
+        (r'"from": "\u00"', "invalid escape in string"),
+        ('"duplex": trve', '"duplex" has the wrong type'),
     ],
 )
 def test_invalid_links(tmp_path: Path, members: str, message: str) -> None:
@@ -202,6 +217,15 @@ def test_invalid_links(tmp_path: Path, members: str, message: str) -> None:
     error = Case(tmp_path, text).refused()
     assert "net.json:3: " in error
     assert message in error
+
+
+def test_escapes_in_names(tmp_path: Path) -> None:
+    """A backslash, a quote, and a character in two units of UTF-16."""
+    text = r"""{"no\u0064es": ["a\\", "\"\/", "\ud83d\ude00"], "links": [
+        {"from": "a\u005c", "to": "\u0022/", "rate": 1e6, "delay": 0, "duplex": true},
+        {"from": "\"\/", "to": "😀", "rate": 2e6, "delay": 0, "duplex": true}]}"""
+    found = Case(tmp_path, text, "s,a\\,😀,0,,,").answer("maxmin")
+    assert found["sessions"] == [{"id": "s", "exact": 1e6}]
 
 
 def test_duplicate_link(tmp_path: Path) -> None:
@@ -214,10 +238,10 @@ def test_duplicate_link(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("octets", "where", "message"),
     [
-        (b'{"nodes": ["a",\n"\xff"], "links": []}', 2, "invalid bytes in UTF8 string"),
-        (b'{"nodes": ["a",\n"\xc3"], "links": []}', 2, "invalid bytes in UTF8 string"),
-        (b'{"nodes": ["a",\n"b\0"], "links": []}', 2, "invalid character inside string"),
-        (b'{"nodes": ["a",\n\0"b"], "links": []}', 2, "invalid char in json text"),
+        (b'{"nodes": ["a",\n"\xff"], "links": []}', 2, "not UTF-8"),
+        (b'{"nodes": ["a",\n"\xc3"], "links": []}', 2, "not UTF-8"),
+        (b'{"nodes": ["a",\n"b\0"], "links": []}', 2, "control character in a string"),
+        (b'{"nodes": ["a",\n\0"b"], "links": []}', 2, "expected a name"),
         (b'{"nodes": ["a",\n"\\u001b[2J"], "links": []}', 2, "no control characters"),
         (
             b'{"nodes": [\n"' + b"a" * 256 + b'"], "links": []}',
@@ -226,9 +250,9 @@ def test_duplicate_link(tmp_path: Path) -> None:
         ),
         (b'{"nodes": ["a"],\n"no\\u001b[2Jdes": []}', 2, "unknown key 'no?[2Jdes'"),
         (b'{"nodes": [],\r\n"links": [],\r\n"about": 7}', 3, '"about" a string'),
-        (b'{"nodes": [], "links": []}\n{}', 2, "trailing garbage"),
-        (b"\xff\xfe{\0}\0", 1, "lexical error"),
-        (b"nodes: [a]", 1, "lexical error"),
+        (b'{"nodes": [], "links": []}\n{}', 2, "expected the end of the file"),
+        (b"\xff\xfe{\0}\0", 1, "not UTF-8"),
+        (b"nodes: [a]", 1, "expected an object"),
     ],
 )
 def test_malformed_topologies(tmp_path: Path, octets: bytes, where: int, message: str) -> None:
@@ -245,7 +269,7 @@ def test_truncated_topology(tmp_path: Path, part: float) -> None:
     text = text[: int(part * len(text))]
     error = Case(tmp_path, text).refused()
     assert f"net.json:{text.count(chr(10)) + 1}: " in error
-    assert "premature EOF" in error
+    assert "the file ends: expected " in error
 
 
 @pytest.mark.parametrize(

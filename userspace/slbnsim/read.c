@@ -2,16 +2,18 @@
 /*
  * Reads topologies and sessions. See read.h.
  *
- * JSON is parsed by yajl, which passes on each value with its position: so the
- * error message of an invalid link has its line. Links may precede the nodes
- * that they connect; they are kept until all is read.
+ * JSON's punctuation, numbers and keys are read here, value after value: so the
+ * error message of an invalid link has its line, nothing but the links is kept,
+ * and no file makes a deep recursion, as a topology has no other arrays and
+ * objects than its own. json-c decodes strings with escapes. Links may precede
+ * the nodes that they connect; they are kept until all is read.
  */
 #include "read.h"
 
+#include <json-c/json.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <yajl/yajl_parse.h>
 
 #include "text.h"
 
@@ -19,7 +21,6 @@
 /* Topologies                                                               */
 
 enum key {
-	KEY_NONE,
 	KEY_NODES,
 	KEY_LINKS,
 	KEY_ABOUT,
@@ -32,7 +33,7 @@ enum key {
 };
 
 static const char *const keys[KEYS] = {
-	"", "nodes", "links", "about", "from", "to", "rate", "delay", "duplex",
+	"nodes", "links", "about", "from", "to", "rate", "delay", "duplex",
 };
 
 /* A link's end: a node, or the name of a node that has not been read yet. */
@@ -51,23 +52,11 @@ struct json_link {
 	bool duplex;
 };
 
-enum where {
-	OUTSIDE, /* before and after the top object */
-	TOP, /* in the top object */
-	IN_NODES,
-	IN_LINKS,
-	IN_LINK,
-};
-
 struct reader {
 	struct net *net;
 	struct text text;
-	yajl_handle yajl;
-	enum where where;
-	enum key key;
-	u32 seen; /* keys of the top object, as bits */
-	u32 link_seen; /* keys of the link, as bits */
-	struct json_link link;
+	size_t at; /* the next byte */
+	char *decoded; /* the last string with escapes */
 	struct json_link *links;
 	u32 link_count;
 	u32 link_room;
@@ -76,29 +65,107 @@ struct reader {
 
 static u32 here(struct reader *r)
 {
-	return line_at(&r->text, yajl_get_bytes_consumed(r->yajl));
+	return line_at(&r->text, r->at);
 }
 
-static int unexpected(struct reader *r)
+static void expected(struct reader *r, const char *what)
 {
-	static const char *const wanted[] = {
-		[OUTSIDE] = "an object with \"nodes\" and \"links\"",
-		[TOP] = "\"nodes\" and \"links\" to be arrays, \"about\" a string",
-		[IN_NODES] = "a name",
-		[IN_LINKS] = "an object for each link",
-		[IN_LINK] = "something else",
-	};
-
-	if (r->where == IN_LINK)
-		refuse_line(r->text.file, here(r), "\"%s\" has the wrong type",
-			    keys[r->key]);
-	refuse_line(r->text.file, here(r), "expected %s", wanted[r->where]);
+	refuse_line(r->text.file, here(r), "%sexpected %s",
+		    r->at == r->text.length ? "the file ends: " : "", what);
 }
 
-static void copy_name(struct reader *r, const unsigned char *text,
-		      size_t length, char name[NAME_ROOM])
+/* The next byte that is not white space; 0 at the end. */
+static char next(struct reader *r)
 {
-	const char *error = name_error((const char *)text, length);
+	r->at += strspn(r->text.data + r->at, " \t\r\n");
+	return r->text.data[r->at];
+}
+
+static bool take(struct reader *r, char letter)
+{
+	bool found = next(r) == letter;
+
+	r->at += found;
+	return found;
+}
+
+static void need(struct reader *r, char letter, const char *what)
+{
+	if (!take(r, letter))
+		expected(r, what);
+}
+
+/* Whether an array or object has one more element, before which a comma was. */
+static bool more(struct reader *r, bool first, char end)
+{
+	if (take(r, end))
+		return false;
+	if (!first)
+		need(r, ',', end == ']' ? "',' or ']'" : "',' or '}'");
+	return true;
+}
+
+/* Decode the string of @length bytes at @from, quotes included. */
+static void decode(struct reader *r, const char *from, size_t *length)
+{
+	struct json_tokener *tokener = json_tokener_new_ex(1);
+	struct json_object *string;
+
+	if (!tokener)
+		out_of_memory();
+	json_tokener_set_flags(tokener, JSON_TOKENER_STRICT);
+	string = json_tokener_parse_ex(tokener, from, *length);
+	json_tokener_free(tokener);
+	if (!string)
+		refuse_line(r->text.file, here(r), "invalid escape in string");
+	*length = json_object_get_string_len(string);
+	free(r->decoded);
+	r->decoded = alloc_array(*length, 1);
+	memcpy(r->decoded, json_object_get_string(string), *length);
+	json_object_put(string);
+}
+
+/* The next string: @length bytes, valid until the next one. */
+static const char *read_string(struct reader *r, size_t *length,
+			       const char *what)
+{
+	size_t from, at;
+	bool escapes = false;
+
+	if (next(r) != '"')
+		expected(r, what);
+	from = r->at + 1;
+	for (at = from; r->text.data[at] != '"'; at++) {
+		if ((unsigned char)r->text.data[at] < 0x20)
+			break;
+		if (r->text.data[at] == '\\') {
+			escapes = true;
+			at += r->text.data[at + 1] == '"' ||
+			      r->text.data[at + 1] == '\\';
+		}
+	}
+	r->at = at;
+	if (r->text.data[at] != '"') {
+		if (at == r->text.length)
+			expected(r, "'\"' after a string");
+		refuse_line(r->text.file, here(r),
+			    "control character in a string");
+	}
+	r->at++;
+	*length = at - from;
+	if (!escapes)
+		return r->text.data + from;
+	*length += 2;
+	decode(r, r->text.data + from - 1, length);
+	return r->decoded;
+}
+
+/* The next string as the name of a node. */
+static void read_name(struct reader *r, const char *what, char name[NAME_ROOM])
+{
+	size_t length;
+	const char *text = read_string(r, &length, what);
+	const char *error = name_error(text, length);
 
 	if (error)
 		refuse_line(r->text.file, here(r), "%s", error);
@@ -106,11 +173,104 @@ static void copy_name(struct reader *r, const unsigned char *text,
 	name[length] = '\0';
 }
 
-/* The end of a link with that name. */
-static struct end find_end(struct reader *r, const char *name)
+/* The next key, of @first to @end - 1; @seen has those before as bits. */
+static enum key read_key(struct reader *r, enum key first, enum key end,
+			 const char *known, u32 *seen)
 {
-	struct end end = { .node = name_find(&r->net->nodes, name) };
+	size_t length;
+	const char *text = read_string(r, &length, "a key in quotes");
+	enum key key;
 
+	for (key = first; key < end; key++)
+		if (strlen(keys[key]) == length &&
+		    !memcmp(keys[key], text, length))
+			break;
+	if (key == end)
+		refuse_line(r->text.file, here(r),
+			    "unknown key '%.*s'; known are %s",
+			    (int)(length < 40 ? length : 40), text, known);
+	if (*seen & 1U << key)
+		refuse_line(r->text.file, here(r), "duplicate key \"%s\"",
+			    keys[key]);
+	*seen |= 1U << key;
+	need(r, ':', "':' after a key");
+	return key;
+}
+
+static void wrong_type(struct reader *r, enum key which)
+{
+	size_t end = r->at + strcspn(r->text.data + r->at, ",]} \t\r\n");
+
+	if (end == r->text.length) {
+		r->at = end;
+		expected(r, "a value");
+	}
+	refuse_line(r->text.file, here(r), "\"%s\" has the wrong type",
+		    keys[which]);
+}
+
+/* The bytes of the number at @text (RFC 8259); 0 if there is none. */
+static size_t number_length(const char *text)
+{
+	static const char digits[] = "0123456789";
+	const char *at = text + (*text == '-');
+	size_t count = *at == '0' ? 1 : strspn(at, digits);
+
+	if (!count)
+		return 0;
+	at += count;
+	if (*at == '.') {
+		count = strspn(at + 1, digits);
+		if (!count)
+			return 0;
+		at += 1 + count;
+	}
+	if (*at == 'e' || *at == 'E') {
+		at += 1 + (at[1] == '+' || at[1] == '-');
+		count = strspn(at, digits);
+		if (!count)
+			return 0;
+		at += count;
+	}
+	return at - text;
+}
+
+/* A number, of which @word has the beginning if it is too long. */
+static double read_number(struct reader *r, enum key which, char word[64])
+{
+	size_t length;
+
+	next(r);
+	length = number_length(r->text.data + r->at);
+	if (!length)
+		wrong_type(r, which);
+	memcpy(word, r->text.data + r->at, fp_min(length, (size_t)63));
+	word[fp_min(length, (size_t)63)] = '\0';
+	r->at += length;
+	return length < 64 ? parse_decimal(word) : NAN;
+}
+
+static bool read_boolean(struct reader *r, enum key which)
+{
+	bool value = next(r) == 't';
+	const char *word = value ? "true" : "false";
+
+	if (strncmp(r->text.data + r->at, word, strlen(word)))
+		wrong_type(r, which);
+	r->at += strlen(word);
+	return value;
+}
+
+/* The end of a link with the name that is read next. */
+static struct end read_end(struct reader *r, enum key which)
+{
+	char name[NAME_ROOM];
+	struct end end;
+
+	if (next(r) != '"')
+		wrong_type(r, which);
+	read_name(r, "a name", name);
+	end = (struct end){ .node = name_find(&r->net->nodes, name) };
 	if (end.node != NET_NONE)
 		return end;
 	end.name = name_add(&r->names, name);
@@ -119,165 +279,74 @@ static struct end find_end(struct reader *r, const char *name)
 	return end;
 }
 
-static int on_string(void *context, const unsigned char *text, size_t length)
+static u64 read_rate(struct reader *r)
 {
-	struct reader *r = context;
-	char name[NAME_ROOM];
+	char word[64];
+	double value = read_number(r, KEY_RATE, word);
 
-	if (r->where == IN_NODES) {
-		copy_name(r, text, length, name);
-		if (name_add(&r->net->nodes, name) == NET_NONE)
-			refuse_line(r->text.file, here(r),
-				    "duplicate node '%s'", name);
-		return 1;
-	}
-	/* Ignored: a note for people. */
-	if (r->where == TOP && r->key == KEY_ABOUT)
-		return 1;
-	if (r->where != IN_LINK || (r->key != KEY_FROM && r->key != KEY_TO))
-		return unexpected(r);
-	copy_name(r, text, length, name);
-	if (r->key == KEY_FROM)
-		r->link.from = find_end(r, name);
-	else
-		r->link.to = find_end(r, name);
-	return 1;
-}
-
-static int on_number(void *context, const char *text, size_t length)
-{
-	struct reader *r = context;
-	char word[64] = "";
-	double value;
-
-	if (r->where != IN_LINK || (r->key != KEY_RATE && r->key != KEY_DELAY))
-		return unexpected(r);
-	if (length < sizeof(word))
-		memcpy(word, text, length);
-	value = parse_decimal(word);
-	if (r->key == KEY_RATE) {
-		if (!(value >= 1 && value <= NET_RATE_MAX))
-			refuse_line(r->text.file, here(r),
-				    "rate %.40s: must be 1 to 1e12 bit/s",
-				    word);
-		r->link.rate = llround(value);
-	} else {
-		if (!(value >= 0 && value <= NET_DELAY_MAX / 1e9))
-			refuse_line(r->text.file, here(r),
-				    "delay %.40s: must be 0 to 10 seconds",
-				    word);
-		r->link.delay = llround(value * 1e9);
-	}
-	return 1;
-}
-
-static int on_boolean(void *context, int value)
-{
-	struct reader *r = context;
-
-	if (r->where != IN_LINK || r->key != KEY_DUPLEX)
-		return unexpected(r);
-	r->link.duplex = value;
-	return 1;
-}
-
-static int on_null(void *context)
-{
-	return unexpected(context);
-}
-
-static int on_key(void *context, const unsigned char *text, size_t length)
-{
-	struct reader *r = context;
-	bool top = r->where == TOP;
-	u32 *seen = top ? &r->seen : &r->link_seen;
-	enum key key;
-
-	for (key = top ? KEY_NODES : KEY_FROM; key < (top ? KEY_FROM : KEYS);
-	     key++)
-		if (strlen(keys[key]) == length &&
-		    !memcmp(keys[key], text, length))
-			break;
-	if (key == (top ? KEY_FROM : KEYS))
+	if (!(value >= 1 && value <= NET_RATE_MAX))
 		refuse_line(r->text.file, here(r),
-			    "unknown key '%.*s'; known are %s",
-			    (int)(length < 40 ? length : 40),
-			    (const char *)text,
-			    top ? "nodes, links, about" :
-				  "from, to, rate, delay, duplex");
-	if (*seen & 1U << key)
-		refuse_line(r->text.file, here(r), "duplicate key \"%s\"",
-			    keys[key]);
-	*seen |= 1U << key;
-	r->key = key;
-	return 1;
+			    "rate %.40s: must be 1 to 1e12 bit/s", word);
+	return llround(value);
 }
 
-static int on_map(void *context)
+static u64 read_delay(struct reader *r)
 {
-	struct reader *r = context;
+	char word[64];
+	double value = read_number(r, KEY_DELAY, word);
 
-	if (r->where == OUTSIDE && !r->seen) {
-		r->where = TOP;
-	} else if (r->where == IN_LINKS) {
-		r->where = IN_LINK;
-		r->link_seen = 0;
-		r->link = (struct json_link){ .line = here(r) };
-	} else {
-		return unexpected(r);
-	}
-	return 1;
+	if (!(value >= 0 && value <= NET_DELAY_MAX / 1e9))
+		refuse_line(r->text.file, here(r),
+			    "delay %.40s: must be 0 to 10 seconds", word);
+	return llround(value * 1e9);
 }
 
-static int on_map_end(void *context)
+static void read_link(struct reader *r)
 {
-	struct reader *r = context;
+	struct json_link link = {};
+	bool first = true;
+	u32 seen = 0;
 	enum key key;
 
-	if (r->where == TOP) {
-		r->where = OUTSIDE;
-		return 1;
+	need(r, '{', "an object for each link");
+	link.line = here(r);
+	for (; more(r, first, '}'); first = false) {
+		key = read_key(r, KEY_FROM, KEYS,
+			       "from, to, rate, delay, duplex", &seen);
+		switch (key) {
+		case KEY_FROM:
+			link.from = read_end(r, key);
+			break;
+		case KEY_TO:
+			link.to = read_end(r, key);
+			break;
+		case KEY_RATE:
+			link.rate = read_rate(r);
+			break;
+		case KEY_DELAY:
+			link.delay = read_delay(r);
+			break;
+		default:
+			link.duplex = read_boolean(r, key);
+		}
 	}
 	for (key = KEY_FROM; key < KEY_DUPLEX; key++)
-		if (!(r->link_seen & 1U << key))
-			refuse_line(r->text.file, r->link.line,
+		if (!(seen & 1U << key))
+			refuse_line(r->text.file, link.line,
 				    "the link has no \"%s\"", keys[key]);
 	r->links = grow_array(r->links, r->link_count, &r->link_room,
 			      sizeof(*r->links));
-	r->links[r->link_count++] = r->link;
-	r->where = IN_LINKS;
-	return 1;
+	r->links[r->link_count++] = link;
 }
 
-static int on_array(void *context)
+static void read_node(struct reader *r)
 {
-	struct reader *r = context;
+	char name[NAME_ROOM];
 
-	if (r->where != TOP || r->key == KEY_ABOUT)
-		return unexpected(r);
-	r->where = r->key == KEY_NODES ? IN_NODES : IN_LINKS;
-	return 1;
+	read_name(r, "a name", name);
+	if (name_add(&r->net->nodes, name) == NET_NONE)
+		refuse_line(r->text.file, here(r), "duplicate node '%s'", name);
 }
-
-static int on_array_end(void *context)
-{
-	struct reader *r = context;
-
-	r->where = TOP;
-	return 1;
-}
-
-static const yajl_callbacks callbacks = {
-	.yajl_null = on_null,
-	.yajl_boolean = on_boolean,
-	.yajl_number = on_number,
-	.yajl_string = on_string,
-	.yajl_map_key = on_key,
-	.yajl_start_map = on_map,
-	.yajl_end_map = on_map_end,
-	.yajl_start_array = on_array,
-	.yajl_end_array = on_array_end,
-};
 
 /* The line of the second of two links with the same ends. */
 static u32 line_of_duplicate(const struct reader *r)
@@ -338,32 +407,39 @@ static void build_links(struct reader *r)
 
 static void read_json(struct net *net, struct text text)
 {
+	static const char types[] =
+		"\"nodes\" and \"links\" to be arrays, \"about\" a string";
 	struct reader r = { .net = net, .text = text };
-	const unsigned char *data = (const unsigned char *)r.text.data;
-	const char *file = text.file;
-	yajl_status status;
-	size_t at;
+	bool first_key = true, first;
+	u32 seen = 0;
+	size_t length;
+	enum key key;
 
-	r.yajl = yajl_alloc(&callbacks, NULL, &r);
-	if (!r.yajl)
-		refuse_line(file, 1, "out of memory");
-	status = yajl_parse(r.yajl, data, r.text.length);
-	at = yajl_get_bytes_consumed(r.yajl);
-	if (status == yajl_status_ok) {
-		status = yajl_complete_parse(r.yajl);
-		at = r.text.length;
+	r.at = utf8_error(text.data, text.length);
+	if (r.at < text.length)
+		refuse_line(text.file, here(&r), "not UTF-8");
+	r.at = 0;
+	need(&r, '{', "an object with \"nodes\" and \"links\"");
+	for (; more(&r, first_key, '}'); first_key = false) {
+		key = read_key(&r, KEY_NODES, KEY_FROM, "nodes, links, about",
+			       &seen);
+		if (key == KEY_ABOUT) {
+			/* Ignored: a note for people. */
+			read_string(&r, &length, types);
+			continue;
+		}
+		need(&r, '[', types);
+		for (first = true; more(&r, first, ']'); first = false)
+			(key == KEY_NODES ? read_node : read_link)(&r);
 	}
-	if (status != yajl_status_ok) {
-		unsigned char *why = yajl_get_error(r.yajl, 0, NULL, 0);
-
-		why[strcspn((char *)why, "\n")] = '\0';
-		refuse_line(file, line_at(&r.text, at), "%s", why);
-	}
-	yajl_free(r.yajl);
-	if (!(r.seen & 1U << KEY_NODES) || !(r.seen & 1U << KEY_LINKS))
-		refuse_line(file, line_at(&r.text, r.text.length),
+	if (next(&r) || r.at < text.length)
+		refuse_line(text.file, here(&r),
+			    "expected the end of the file");
+	if (!(seen & 1U << KEY_NODES) || !(seen & 1U << KEY_LINKS))
+		refuse_line(text.file, here(&r),
 			    "a topology needs \"nodes\" and \"links\"");
 	build_links(&r);
+	free(r.decoded);
 	free(r.links);
 	free(r.names.text);
 	free(r.names.offsets);

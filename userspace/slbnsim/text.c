@@ -183,6 +183,25 @@ static size_t utf8_length(const unsigned char *at, size_t left)
 }
 
 /**
+ * utf8_error() - look for what is not UTF-8
+ * @text: the text
+ * @length: its bytes
+ *
+ * Return: the position of the first invalid character, or @length.
+ */
+size_t utf8_error(const char *text, size_t length)
+{
+	size_t n, step;
+
+	for (n = 0; n < length; n += step) {
+		step = utf8_length((const unsigned char *)text + n, length - n);
+		if (!step)
+			break;
+	}
+	return n;
+}
+
+/**
  * name_error() - check a name
  * @name: the name
  * @length: its bytes
@@ -191,16 +210,13 @@ static size_t utf8_length(const unsigned char *at, size_t left)
  */
 const char *name_error(const char *name, size_t length)
 {
-	size_t n, step;
+	size_t valid, n;
 
 	if (!length || length >= NAME_ROOM)
 		return "a name must have 1 to 255 bytes";
-	for (n = 0; n < length; n += step) {
+	valid = utf8_error(name, length);
+	for (n = 0; n < valid; n++)
 		if (is_control(name[n]))
 			return "a name must have no control characters";
-		step = utf8_length((const unsigned char *)name + n, length - n);
-		if (!step)
-			return "a name must be UTF-8";
-	}
-	return NULL;
+	return valid < length ? "a name must be UTF-8" : NULL;
 }

@@ -34,6 +34,7 @@ refuse_line(const char *file, u32 line, const char *format, ...);
 struct text read_text(const char *file);
 u32 line_at(struct text *text, size_t offset);
 double parse_decimal(const char *text);
+size_t utf8_error(const char *text, size_t length);
 const char *name_error(const char *name, size_t length);
 
 #endif /* SLBNSIM_TEXT_H */

@@ -29,7 +29,7 @@ PACKAGES = tuple(
     "base-files base-passwd busybox-static dash bash coreutils findutils grep sed mawk hostname"
     " util-linux mount procps psmisc kmod iproute2 iputils-ping ethtool nftables iperf3"
     " python3 python3-pytest python3-hypothesis python3-jsonschema python3-yaml libc-bin netbase"
-    " libc6-dev libmnl-dev libjson-c-dev libyajl-dev libbpf-dev libnetfilter-conntrack-dev"
+    " libc6-dev libmnl-dev libjson-c-dev libbpf-dev libnetfilter-conntrack-dev"
     " libnftables-dev".split()
 )
 #: These make files of their own, or are not needed there.
