@@ -29,12 +29,13 @@
  * the first 64 bits of that of IPv6, so that neither ports nor addresses of its
  * own network give a host more.
  *
- * With "domain", a packet without a class has that of its mark, a DSCP, if it
+ * With "domain", a packet without a class has that of its mark (dscp.h), if it
  * arrived through an interface of the domain; other marks are cleared, so that no
  * router behind this one believes them. A packet's own interface is known only
  * to the router that received it, and tunnels reset it: what comes out of one
  * arrives through the tunnel's interface. If the qdisc's own device is not in the
- * domain, packets leave it here: their marks choose the band, and are cleared.
+ * domain, packets leave it here: their marks choose the band, and the DSCPs that
+ * hosts had set take their place.
  *
  * CoDel (RFC 8289), if configured, is that of the kernel, codel_impl.h, as for
  * fq_codel: each queue has its own state, and CoDel does not drop the last MTU of
@@ -74,6 +75,8 @@
 #include <net/pkt_cls.h>
 #include <net/pkt_sched.h>
 #include <net/sch_generic.h>
+
+#include <fairpath/dscp.h>
 
 #include "drr_fq_bands_core.h"
 
@@ -120,7 +123,7 @@ struct drr_fq_codel {
  * @share: minimum share of unassigned packets [1/1000]
  * @wait_max: their longest wait [us]
  * @flows: by band, number of queues
- * @marks: by band, the mark of its packets [DSCP]; unassigned ones have none
+ * @marks: by band, the mark of its packets with CS0 [DSCP]; unassigned ones have none
  * @domain: whose marks are believed: a group of interfaces,
  *	DRR_FQ_BANDS_DOMAIN_OFF or DRR_FQ_BANDS_DOMAIN_ALL
  */
@@ -185,6 +188,7 @@ struct drr_fq_queues {
  * @gso_split: packets segmented
  * @filter_list: filters that choose queues
  * @block: block of @filter_list
+ * @dscps: all marks
  */
 struct drr_fq_sched {
 	struct drr_fq_params params;
@@ -213,6 +217,7 @@ struct drr_fq_sched {
 	u64 gso_split;
 	struct tcf_proto __rcu *filter_list;
 	struct tcf_block *block;
+	struct dscp_table dscps;
 };
 
 /**
@@ -265,17 +270,16 @@ static bool drr_fq_stays_in_domain(struct Qdisc *sch)
 }
 
 /*
- * Set @class to that of the packet's mark, if it has one that is believed. A mark
- * that is not, or that leaves the domain, is cleared; returns false if there is no
- * memory for that.
+ * Set @class to that of the packet's mark, if it has one that is believed. If it
+ * leaves the domain, restore the DSCP of its host. A mark that is not believed is
+ * cleared. Returns false if there is no memory for that.
  */
 static bool drr_fq_read_mark(struct Qdisc *sch, struct sk_buff *skb, u32 *class)
 {
 	struct drr_fq_sched *q = qdisc_priv(sch);
-	const u32 *marks = q->bands_config.marks;
 	int at = skb_network_offset(skb);
 	__be16 protocol = skb_protocol(skb, true);
-	u8 buffer[2], band;
+	u8 buffer[2], band, ds = 0;
 	const u8 *octets;
 	u32 length, mark;
 
@@ -292,22 +296,23 @@ static bool drr_fq_read_mark(struct Qdisc *sch, struct sk_buff *skb, u32 *class)
 		mark = octets[1] >> 2;
 	else
 		mark = (octets[0] & 0xf) << 2 | octets[1] >> 6;
-	for (band = 0; mark != marks[band];) {
-		if (++band == DRR_FQ_BAND_UNASSIGNED)
-			return true;
-	}
-	if (!drr_fq_in_domain(sch, skb))
-		q->marks_cleared[band]++;
-	else
-		*class = band + 1;
-	if (*class && drr_fq_stays_in_domain(sch))
+	if (!dscp_is_local(mark))
 		return true;
+	band = q->dscps.band[mark];
+	if (!drr_fq_in_domain(sch, skb)) {
+		q->marks_cleared[band]++;
+	} else {
+		*class = band + 1;
+		if (drr_fq_stays_in_domain(sch))
+			return true;
+		ds = q->dscps.restored[mark] << 2;
+	}
 	if (skb_try_make_writable(skb, at + length))
 		return false;
 	if (protocol == htons(ETH_P_IP))
-		ipv4_change_dsfield(ip_hdr(skb), INET_ECN_MASK, 0);
+		ipv4_change_dsfield(ip_hdr(skb), INET_ECN_MASK, ds);
 	else
-		ipv6_change_dsfield(ipv6_hdr(skb), INET_ECN_MASK, 0);
+		ipv6_change_dsfield(ipv6_hdr(skb), INET_ECN_MASK, ds);
 	return true;
 }
 
@@ -1237,7 +1242,7 @@ static int drr_fq_parse_marks(struct nlattr **tb,
 			continue;
 		bands->marks[band] = nla_get_u32(attr);
 		/* Pool 2: the others are standard, or are to become so. */
-		if ((bands->marks[band] & 3) != 3) {
+		if (!dscp_is_local(bands->marks[band])) {
 			NL_SET_BAD_ATTR(extack, attr);
 			NL_SET_ERR_MSG_MOD(extack, DRR_FQ_STANDARD_MARK);
 			return -EINVAL;
@@ -1561,6 +1566,7 @@ static void drr_fq_set_bands(struct drr_fq_sched *q,
 	u32 band;
 
 	q->bands_config = *bands;
+	dscp_init(&q->dscps, bands->marks);
 	drr_fq_bands_set_share(&q->bands_params, bands->share);
 	q->bands_params.wait_max = (u64)bands->wait_max * NSEC_PER_USEC;
 	if (!restart)

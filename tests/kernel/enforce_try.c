@@ -17,7 +17,8 @@
  *	windows on|off [ADDRESS/LENGTH]
  *				ok: lower windows (off at first), but not of this prefix
  *	marks on|off		ok: mark packets (off at first), with drr_fq's DSCPs
- *	marked			packets marked as new, as assigned, cleared, refused
+ *	marked			packets marked as new, as assigned, cleared, refused,
+ *				restored
  *	domain [DEVICE]		ok: believe marks of packets from there (from nowhere)
  *	share FLOW RATE MS	ok: the share of its path, for MS from now
  *	sums			windows that were lowered, unknown and silent connections
@@ -223,10 +224,11 @@ static void print_marks(void)
 {
 	struct marks_sums sums = enforce_read_sums(enforce).bands;
 
-	printf("%llu %llu %llu %llu\n", (unsigned long long)sums.starts,
+	printf("%llu %llu %llu %llu %llu\n", (unsigned long long)sums.starts,
 	       (unsigned long long)sums.assigned,
 	       (unsigned long long)sums.cleared,
-	       (unsigned long long)sums.refused);
+	       (unsigned long long)sums.refused,
+	       (unsigned long long)sums.restored);
 }
 
 static void set_domain(const char *device)

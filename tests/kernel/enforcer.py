@@ -58,6 +58,7 @@ class Marks:
     assigned: int
     cleared: int
     refused: int
+    restored: int
 
 
 @dataclass(frozen=True)
@@ -187,9 +188,9 @@ class Enforcer:
         verdict, departure, made = self.ask(f"leave {length} {packet.hex()} {ingress}")[0].split()
         return int(verdict), int(departure), bytes.fromhex(made)
 
-    def arrive(self, packet: bytes) -> None:
-        """Run the program at ingress."""
-        assert self.ask(f"arrive {packet.hex()}")[0].split()[2] == packet.hex()
+    def arrive(self, packet: bytes) -> bytes:
+        """Run the program at ingress: what arrives."""
+        return bytes.fromhex(self.ask(f"arrive {packet.hex()}")[0].split()[2])
 
     def change(self, packet: bytes, length: int, times: int) -> bytes:
         """Run the program on a packet several times; return what it has made of it."""

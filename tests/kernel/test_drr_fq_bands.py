@@ -638,8 +638,19 @@ def test_segments_keep_the_band_of_their_packet() -> None:
 # --- marks
 
 
-#: DSCPs of new and assigned packets by default.
-MARKS = (3, 7)
+#: DSCPs that are kept, and by them the marks of new and assigned packets by default.
+MARKS = {
+    0: (3, 7),
+    1: (11, 15),
+    8: (19, 23),
+    18: (27, 31),
+    34: (35, 39),
+    46: (43, 47),
+    40: (51, 55),
+    45: (59, 63),
+}
+#: By mark, the class of its band and the DSCP of the host.
+MEANINGS = {mark: (n + 1, dscp) for dscp, marks in MARKS.items() for n, mark in enumerate(marks)}
 
 
 def marked_v4(on: Link, tos: int) -> bytes:
@@ -704,7 +715,12 @@ def all_frames(device: str) -> Iterator[socket.socket]:
 
 def cleared(tos: int) -> int:
     """What is left of a traffic class if marks are not believed."""
-    return tos & 3 if tos >> 2 in MARKS else tos
+    return tos & 3 if tos >> 2 in MEANINGS else tos
+
+
+def restored(tos: int) -> int:
+    """The traffic class of the host."""
+    return MEANINGS.get(tos >> 2, (0, tos >> 2))[1] << 2 | tos & 3
 
 
 def test_marks_of_all_packets_are_believed() -> None:
@@ -712,7 +728,7 @@ def test_marks_of_all_packets_are_believed() -> None:
     with valved(f"{PATIENT} domain all") as on, all_frames("b0") as receiver:
         expected = Counter[int]()
         for tos in range(256):
-            band = {3: NEW, 7: ASSIGNED}.get(tos >> 2, UNASSIGNED)
+            band = MEANINGS.get(tos >> 2, (UNASSIGNED, 0))[0]
             v4 = marked_v4(on, tos)
             tagged = v4[:12] + bytes.fromhex("81000005") + v4[12:]
             for frame in (v4, marked_v6(tos), tagged):
@@ -722,7 +738,8 @@ def test_marks_of_all_packets_are_believed() -> None:
         # A class goes before a mark, and a control packet is one whatever its mark.
         assert on.inject(marked_v4(on, 3 << 2), priority=handle("10:2"))
         assert on.inject(marked_v4(on, 3 << 2), priority=TC_PRIO_CONTROL)
-        assert [band.qlen for band in on.bands] == [12, 13, expected[UNASSIGNED]]
+        marked = 3 * 4 * len(MARKS)
+        assert [band.qlen for band in on.bands] == [marked, marked + 1, expected[UNASSIGNED]]
         on.open_valve()
         # The VLAN tags are received beside the frames.
         found = received(receiver, 3 * 256 + 2)
@@ -741,7 +758,8 @@ def test_marks_of_this_host_are_cleared() -> None:
             found = received(receiver, 3 * 256)
         expected = [cleared(tos) for tos in range(256) for _ in range(3)]
         assert Counter(map(traffic_class, found)) == Counter(expected)
-        assert [band.marks_cleared for band in on.bands] == [12, 12, 0]
+        marked = 3 * 4 * len(MARKS)
+        assert [band.marks_cleared for band in on.bands] == [marked, marked, 0]
         assert [band.sent_packets for band in on.bands] == [256, 0, 512]
 
 
@@ -750,7 +768,8 @@ def test_marks_of_this_host_are_cleared() -> None:
 def test_marks_are_believed_from_interfaces_of_the_domain(how: str, exits: bool) -> None:
     """Those of other interfaces are cleared, so that the next router does not believe them.
 
-    So are all where the domain ends, as the device is not in it: they choose the band before.
+    Where the domain ends, as the device is not in it, the DSCPs of hosts take the place of those
+    that are believed.
     """
     with link() as on:
         batch("ip", "link add c0 type veth peer name d0\nlink set c0 up\nlink set d0 up\n")
@@ -807,15 +826,18 @@ def test_marks_are_believed_from_interfaces_of_the_domain(how: str, exits: bool)
                 for frame in frames():
                     sender.send(frame)
                 found = received(receiver, 256 * each)
-                kept = believed and not exits
-                expected = [tos if kept else cleared(tos) for tos in range(256)] * each
+                expected = list(range(256)) * each
+                if not believed:
+                    expected = [cleared(tos) for tos in expected]
+                elif exits:
+                    expected = [restored(tos) for tos in expected]
                 assert Counter(map(traffic_class, found)) == Counter(expected)
                 change = [
                     (sent - old, marks - old_marks)
                     for (sent, marks), (old, old_marks) in zip(counts(), before, strict=True)
                 ]
                 # Neighbour discovery of IPv6 may be among the others.
-                marked = 4 * each
+                marked = 4 * len(MARKS) * each
                 if believed:
                     assert change[:2] == [(marked, 0), (marked, 0)]
                 else:

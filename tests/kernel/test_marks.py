@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.kernel.enforcer import Enforcer, Flow, Marks, enforcer
-from tests.kernel.slbn import MEGA, chain
+from tests.kernel.slbn import MEGA, Chain, chain
 from tests.kernel.test_enforce import (
     DROP,
     PASS,
@@ -32,6 +32,9 @@ pytestmark = pytest.mark.virtual
 #: DSCPs of the domain, and others that hosts may set: EF, CS6, LE, NQB.
 NEW, ASSIGNED = 3, 7
 HOSTS_OWN = (0, 46, 48, 1, 45)
+#: Those that are kept in the domain, in the order of their marks, which are 8 more for each.
+KEPT = (0, 1, 8, 18, 34, 46, 40, 45)
+MARKS = range(3, 64, 4)
 #: MARK_OCTETS; MARK_BURST, MARK_WAIT and MARK_WAIT_UNASSIGNED [ns].
 OCTETS, BURST, WAIT, WAIT_UNASSIGNED = 10**6, 400_000_000, 5_000_000, 100_000_000
 #: Rate of the default class of enforce_try [bit/s].
@@ -49,21 +52,27 @@ MERGED = 60000
 
 
 @pytest.fixture
-def made(enforce_try: str) -> Iterator[Enforcer]:
-    """Marks are on, at a device without traffic; forwarded packets are local hosts'."""
+def net() -> Iterator[Chain]:
+    """A device without traffic, and two by which packets arrive."""
     with chain(1) as net:
-        node = net.nodes[0]
         net.tc(0, "qdisc replace dev e0 root fq limit 100000 flow_limit 100000")
-        node.sh("ip addr flush dev e0")
+        net.nodes[0].sh("ip addr flush dev e0")
         for device in (HOSTS_DEVICE, DOMAIN_DEVICE):
-            node.sh(f"ip link add {device} type dummy")
-        with enforcer(node, enforce_try) as made:
-            made.set_marks(True)
-            made.open("e0")
-            with node.entered():
-                names = (HOSTS_DEVICE, DOMAIN_DEVICE)
-                INDICES[:] = [socket.if_nametoindex(name) for name in names]
-            yield made
+            net.nodes[0].sh(f"ip link add {device} type dummy")
+        yield net
+
+
+@pytest.fixture
+def made(net: Chain, enforce_try: str) -> Iterator[Enforcer]:
+    """Marks are on, and forwarded packets are local hosts'."""
+    node = net.nodes[0]
+    with enforcer(node, enforce_try) as made:
+        made.set_marks(True)
+        made.open("e0")
+        with node.entered():
+            names = (HOSTS_DEVICE, DOMAIN_DEVICE)
+            INDICES[:] = [socket.if_nametoindex(name) for name in names]
+        yield made
 
 
 # --- packets ---------------------------------------------------------------------------------
@@ -115,6 +124,11 @@ def segment(flags: int = ACK, six: bool = False, size: int = 0) -> bytes:
     return ETHERNET + b"\x08\x00" + v4(TCP, header)
 
 
+def tagged(packet: bytes) -> bytes:
+    """Behind a VLAN tag."""
+    return packet[:12] + bytes.fromhex("81000005") + packet[12:]
+
+
 def datagram(port: int = 1000, size: int = 0) -> bytes:
     return ETHERNET + b"\x08\x00" + v4(UDP, ports(port) + bytes(size))
 
@@ -142,6 +156,11 @@ def leave(made: Enforcer, packet: bytes, length: int = 0) -> int:
     return dscp_of(left)
 
 
+def marked(band: int, dscp: int) -> int:
+    """The mark of a band, NEW or ASSIGNED, for a packet that had this DSCP."""
+    return band + 8 * (KEPT.index(dscp) if dscp in KEPT else 0)
+
+
 def flow_of(packet: bytes, protocol: int = TCP) -> Flow:
     six = packet[head_of(packet)] >> 4 == 6
     source, destination = ("fd00::1", "fd00::2") if six else ("10.0.0.1", "10.0.0.2")
@@ -152,19 +171,20 @@ def flow_of(packet: bytes, protocol: int = TCP) -> Flow:
 
 
 def test_packets_of_sessions_are_assigned(made: Enforcer) -> None:
-    """Whatever mark they had; everything else stays as it was."""
+    """With the mark of the DSCP that they had; everything else stays as it was."""
     sessions = {name: shape for name, shape in SHAPES.items() if shape[1]}
     for name, (packet, session) in sessions.items():
         assert session
         made.set(session, 100 * MEGA)
         # The first packet of a connection may be new.
         made.leave(packet, INDICES[0])
-        for number, dscp in enumerate((NEW, ASSIGNED, *HOSTS_OWN)):
-            ecn = number % 4
+        for dscp in range(64):
+            ecn = dscp % 4
             given = with_dscp(packet, dscp, ecn)
             verdict, _, left = made.leave(given, INDICES[0])
-            assert (verdict, left) == (PASS, with_dscp(packet, ASSIGNED, ecn)), name
-    assert made.read_marks().assigned >= len(sessions) * (2 + len(HOSTS_OWN))
+            expected = with_dscp(packet, marked(ASSIGNED, dscp), ecn)
+            assert (verdict, left) == (PASS, expected), (name, dscp)
+    assert made.read_marks().assigned >= len(sessions) * 64
 
 
 def test_forged_marks_are_cleared(made: Enforcer) -> None:
@@ -175,10 +195,10 @@ def test_forged_marks_are_cleared(made: Enforcer) -> None:
     for ingress in (INDICES[0], 0, INDICES[1]):
         for name, packet in packets.items():
             made.leave(packet, ingress)
-            for dscp in (NEW, ASSIGNED, *HOSTS_OWN):
+            for dscp in (*MARKS, *HOSTS_OWN):
                 given = with_dscp(packet, dscp, 1)
                 verdict, _, left = made.leave(given, ingress)
-                forged = dscp in (NEW, ASSIGNED)
+                forged = dscp in MARKS
                 count += forged
                 assert (verdict, left) == (PASS, with_dscp(packet, 0 if forged else dscp, 1)), name
     assert made.read_marks().cleared == count
@@ -209,7 +229,10 @@ def test_off_changes_nothing(made: Enforcer) -> None:
     for dscp in (NEW, ASSIGNED, *HOSTS_OWN):
         assert leave(made, with_dscp(segment(), dscp)) == dscp
         assert leave(made, with_dscp(datagram(), dscp)) == dscp
-    assert made.read_marks() == Marks(0, 0, 0, 0)
+    for dscp in MARKS:
+        given = with_dscp(back(segment()), dscp)
+        assert made.arrive(given) == given
+    assert made.read_marks() == Marks(0, 0, 0, 0, 0)
 
 
 @pytest.mark.parametrize("kind", ["TCP", "TCP over IPv6", "UDP"])
@@ -267,6 +290,46 @@ def test_rate_ends_with_its_lease(made: Enforcer) -> None:
     assert leave(made, segment()) == ASSIGNED
     time.sleep(0.4)
     assert leave(made, segment()) == 0
+
+
+# --- where packets leave the domain ----------------------------------------------------------
+
+
+def test_dscps_are_restored_for_hosts(made: Enforcer) -> None:
+    """And for this router; not what other routers forward, which links need the marks of."""
+    for hosts, restored in (("10.0.0.0/24", True), ("10.9.0.0/16", False), ("", True)):
+        made.set_hosts(hosts)
+        before = made.read_marks().restored
+        for packet in (segment(), datagram(size=3), tagged(segment()), tagged(tagged(datagram()))):
+            answer = back(packet)
+            for mark in range(64):
+                given = with_dscp(answer, mark, mark % 4)
+                dscp = KEPT[MARKS.index(mark) // 2] if restored and mark in MARKS else mark
+                assert made.arrive(given) == with_dscp(answer, dscp, mark % 4)
+        assert made.read_marks().restored - before == restored * 4 * len(MARKS)
+    made.set_hosts("fd00::/16")
+    for mark in range(64):
+        for packet in (segment(six=True), tagged(segment(six=True))):
+            given = with_dscp(back(packet), mark, 1)
+            dscp = KEPT[MARKS.index(mark) // 2] if mark in MARKS else mark
+            assert made.arrive(given) == with_dscp(given, dscp, 1)
+
+
+def test_links_to_hosts_restore_dscps_themselves(made: Enforcer, net: Chain) -> None:
+    """As long as they read marks, which choose their bands."""
+    node = net.nodes[0]
+    given = with_dscp(back(segment()), ASSIGNED)
+    bands = "root handle 9: drr_fq bands domain"
+    for device, kept in ((HOSTS_DEVICE, True), (DOMAIN_DEVICE, False)):
+        made.set_marks(True, DOMAIN_DEVICE)
+        assert dscp_of(made.arrive(given)) == 0
+        node.sh(f"tc qdisc add dev {device} {bands} 5")
+        assert made.check() == "ok"
+        assert dscp_of(made.arrive(given)) == (ASSIGNED if kept else 0)
+        node.sh(f"tc qdisc change dev {device} {bands} off")
+        assert made.check() == "ok"
+        assert dscp_of(made.arrive(given)) == 0
+        node.sh(f"tc qdisc del dev {device} root")
 
 
 # --- tokens ----------------------------------------------------------------------------------

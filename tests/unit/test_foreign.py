@@ -74,7 +74,7 @@ def test_packets_are_the_same(place: Path) -> None:
 
 CORES = (
     *("tcp_bic/bic_core.h", "tcp_gaimd/gaimd_core.h"),
-    *("sch_drr_fq/drr_fq_core.h", "sch_drr_fq/drr_fq_bands_core.h"),
+    *("sch_drr_fq/drr_fq_core.h", "sch_drr_fq/drr_fq_bands_core.h", "include/fairpath/dscp.h"),
     *(f"include/fairpath/slbn/slbn_{name}.h" for name in ("bucket", "core", "wire")),
 )
 

@@ -262,6 +262,7 @@ enum slbn_detection {
  * @marks_cleared: data packets with a mark that was not theirs, which it cleared
  * @marks_refused: data packets that would have been new, but their host has sent too much
  * @epoch: of the domain's links, as it is configured, ns; 0: not known
+ * @marks_restored: packets for local hosts whose DSCP it restored
  *
  * Counters begin with 0 when the agent starts.
  */
@@ -308,6 +309,7 @@ struct slbn_status {
 	uint64_t marks_cleared;
 	uint64_t marks_refused;
 	uint64_t epoch;
+	uint64_t marks_restored;
 };
 
 struct slbn;

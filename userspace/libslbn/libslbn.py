@@ -141,6 +141,7 @@ class _Status(ctypes.Structure):
         ("marks_cleared", ctypes.c_uint64),
         ("marks_refused", ctypes.c_uint64),
         ("epoch", ctypes.c_uint64),
+        ("marks_restored", ctypes.c_uint64),
     )
 
 
@@ -256,7 +257,7 @@ class Status:
     `borrowers` are sessions that may send above their rates now, `borrowed_octets` what was sent
     above them. `marked_new` and `marked_assigned` are data packets with a mark, `marks_cleared`
     those that had a mark which was not theirs, `marks_refused` those that were not new as their
-    host has sent too much.
+    host has sent too much, `marks_restored` those for local hosts whose DSCP was restored.
     `epoch` is that of the domain's links, as it is configured [ns].
     """
 
@@ -300,6 +301,7 @@ class Status:
     marks_cleared: int
     marks_refused: int
     epoch: int
+    marks_restored: int
 
 
 def _address(octets: bytes, family: int) -> str:

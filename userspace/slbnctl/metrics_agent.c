@@ -176,6 +176,9 @@ static void print_counters(const struct slbn_status *status)
 	counter("agent_refused_marks",
 		"Data packets that are not new as their host has sent too much.",
 		status->marks_refused);
+	counter("agent_restored_dscps",
+		"Data packets for local hosts whose DSCP slbnd restored.",
+		status->marks_restored);
 }
 
 /**

@@ -92,6 +92,7 @@ static void show_counters(const struct slbn_status *status)
 	show_count("marked_assigned", " assigned %s", status->marked_assigned);
 	show_count("marks_cleared", " cleared %s", status->marks_cleared);
 	show_count("marks_refused", " refused %s", status->marks_refused);
+	show_count("marks_restored", " restored %s", status->marks_restored);
 	show_newline();
 	show_count("connections", "  connections %s", status->connections);
 	show_count("refused", " refused %s", status->refused);

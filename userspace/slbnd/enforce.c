@@ -362,6 +362,8 @@ static int set_hosts(struct enforce *enforce)
 		err = set_ingress(enforce);
 	if (!err && enforce->edt)
 		err = marks_set_domain(enforce->edt, &config->marks);
+	if (!err && enforce->edt)
+		err = marks_set_restore(enforce->edt, &config->marks);
 	if (!err && enforce->htb)
 		err = htb_set_hosts(enforce->htb, config->hosts,
 				    config->host_count);

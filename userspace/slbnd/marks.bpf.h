@@ -7,7 +7,9 @@
  * A packet that is neither new nor assigned leaves without a mark of the domain, as do
  * the packets of this router and those that it forwards for others, unless they came in by
  * a device of the domain, where another agent has marked them. At ingress marks_arrive()
- * notes that the peer of a connection has answered.
+ * notes that the peer of a connection has answered, and marks_restore() gives packets for
+ * local hosts the DSCP back that the sender had set (dscp.h). Links of this router that
+ * need the marks restore it themselves, and marks_restore() is not called.
  *
  * A connection has an entry as long as it has a place in the table of connections
  * (connections.h). Without one its packets are assigned or unassigned.
@@ -108,8 +110,7 @@ struct {
 } markings SEC(".maps");
 
 /* The DSCPs of the domain. */
-u32 mark_new;
-u32 mark_assigned;
+struct dscp_table dscps;
 
 static __always_inline struct marking *get_marking(void)
 {
@@ -246,6 +247,9 @@ __noinline u64 marks_depart(u32 band, u64 departure)
 			   scratch->packet.protocol == IPPROTO_TCP);
 }
 
+/* For marks_write(): no band. */
+#define RESTORE DRR_FQ_BANDS
+
 /* The first 16 bits of an IP header with another DSCP. */
 static __always_inline u16 with_dscp(u16 head, bool v4, u32 dscp)
 {
@@ -290,8 +294,8 @@ static __always_inline bool write_head(struct __sk_buff *skb,
 }
 
 /*
- * Mark a packet that leaves by its band, enum drr_fq_band_number. Returns 0 if it must be
- * dropped: it has a mark that is not its own.
+ * Mark a packet that leaves by its band, enum drr_fq_band_number, or RESTORE its DSCP.
+ * Returns 0 if it must be dropped: it has a mark that is not its own.
  */
 static __noinline int marks_write(struct __sk_buff *skb, u32 band)
 {
@@ -311,15 +315,17 @@ static __noinline int marks_write(struct __sk_buff *skb, u32 band)
 		return 1;
 	old = bpf_be64_to_cpu(marking->near) >> 48;
 	dscp = v4 ? old >> 2 & 63 : old >> 6 & 63;
-	if (band == DRR_FQ_BAND_UNASSIGNED && dscp != mark_new &&
-	    dscp != mark_assigned)
+	if (band == DRR_FQ_BAND_UNASSIGNED && !dscp_is_local(dscp))
 		return 1;
 	if (band == DRR_FQ_BAND_NEW) {
-		marked = mark_new;
+		marked = dscps.mark[DRR_FQ_BAND_NEW][dscp];
 		sums->starts++;
 	} else if (band == DRR_FQ_BAND_ASSIGNED) {
-		marked = mark_assigned;
+		marked = dscps.mark[DRR_FQ_BAND_ASSIGNED][dscp];
 		sums->assigned++;
+	} else if (band == RESTORE) {
+		marked = dscps.restored[dscp];
+		sums->restored++;
 	} else {
 		sums->cleared++;
 	}
@@ -376,6 +382,16 @@ __noinline int marks_arrive(void)
 	if (entry && connections_same(&entry->key, &scratch->key) &&
 	    !entry->mark.answered)
 		entry->mark.answered = 1;
+	return 0;
+}
+
+/* The packet that is kept arrives with a mark: if it is for a local host, restore its DSCP. */
+static __noinline int marks_restore(struct __sk_buff *skb)
+{
+	const struct scratch *scratch = get_scratch();
+
+	if (scratch && is_for_hosts(&scratch->packet))
+		marks_write(skb, RESTORE);
 	return 0;
 }
 

@@ -9,6 +9,8 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
+#include <uapi/fairpath/drr_fq.h>
+
 #include "edt.h"
 #include "marks.h"
 #include "rates.skel.h"
@@ -20,12 +22,14 @@
  */
 void marks_configure(struct edt *edt, const struct marks_config *config)
 {
+	const u32 marks[DSCP_BANDS] = { config->new, config->assigned };
 	struct rates__bss *bss = edt->rates->bss;
+	struct dscp_table table;
 
 	edt->marks = config->on;
-	__atomic_store_n(&bss->mark_new, config->new, __ATOMIC_RELAXED);
-	__atomic_store_n(&bss->mark_assigned, config->assigned,
-			 __ATOMIC_RELAXED);
+	/* While they change, a packet may have another mark. */
+	dscp_init(&table, marks);
+	memcpy(&bss->dscps, &table, sizeof(table));
 	__atomic_store_n(&bss->marks_on, config->on, __ATOMIC_RELEASE);
 }
 
@@ -58,6 +62,87 @@ int marks_set_domain(struct edt *edt, const struct marks_config *config)
 		if (m == n)
 			bpf_map_delete_elem(fd, &key);
 	}
+	return err;
+}
+
+/**
+ * struct search - a search for links to local hosts that need marks
+ * @edt: its devices do not count
+ * @config: nor do those of the domain
+ * @found: there is one
+ */
+struct search {
+	const struct edt *edt;
+	const struct marks_config *config;
+	bool found;
+};
+
+/* Does a device lead into the domain? */
+static bool leads_into_domain(const struct search *search, u32 index)
+{
+	u32 n;
+
+	for (n = 0; n < ENFORCE_DEVICES; n++)
+		if (search->edt->devices[n].index == index)
+			return true;
+	for (n = 0; n < search->config->count; n++)
+		if (if_nametoindex(search->config->domain[n]) == index)
+			return true;
+	return false;
+}
+
+static bool reads_marks(const struct nlattr *options)
+{
+	const struct nlattr *attr;
+
+	mnl_attr_for_each_nested(attr, options)
+		if (mnl_attr_get_type(attr) == TCA_DRR_FQ_BANDS_DOMAIN &&
+		    mnl_attr_validate(attr, MNL_TYPE_U32) >= 0)
+			return mnl_attr_get_u32(attr) !=
+			       DRR_FQ_BANDS_DOMAIN_OFF;
+	return false;
+}
+
+static int find_link(const struct nlmsghdr *message, void *data)
+{
+	const struct tcmsg *tc = mnl_nlmsg_get_payload(message);
+	struct search *search = data;
+	const struct nlattr *attr;
+	bool ours = false;
+
+	if (mnl_nlmsg_get_payload_len(message) < sizeof(*tc) ||
+	    leads_into_domain(search, tc->tcm_ifindex))
+		return MNL_CB_OK;
+	mnl_attr_for_each(attr, message, sizeof(*tc)) {
+		if (mnl_attr_get_type(attr) == TCA_KIND &&
+		    mnl_attr_validate(attr, MNL_TYPE_NUL_STRING) >= 0)
+			ours = !strcmp(mnl_attr_get_str(attr), "drr_fq");
+		if (mnl_attr_get_type(attr) == TCA_OPTIONS && ours)
+			search->found |= reads_marks(attr);
+	}
+	return MNL_CB_OK;
+}
+
+/**
+ * marks_set_restore() - set whether DSCPs are restored where packets arrive
+ * @edt: from edt_open()
+ * @config: options
+ *
+ * They are, unless a link to local hosts reads marks: it restores DSCPs itself.
+ *
+ * Return: 0, or a negative errno.
+ */
+int marks_set_restore(struct edt *edt, const struct marks_config *config)
+{
+	const struct tcmsg all = { .tcm_family = AF_UNSPEC };
+	struct search search = { .edt = edt, .config = config };
+	int err = 0;
+
+	if (config->on)
+		err = tc_dump(RTM_GETQDISC, &all, find_link, &search);
+	if (!err)
+		__atomic_store_n(&edt->rates->bss->restore_on, !search.found,
+				 __ATOMIC_RELAXED);
 	return err;
 }
 
@@ -109,6 +194,7 @@ void marks_read_sums(const struct edt *edt, struct marks_sums *sums)
 			sums->assigned += each[n].assigned;
 			sums->cleared += each[n].cleared;
 			sums->refused += each[n].refused;
+			sums->restored += each[n].restored;
 		}
 	free(each);
 }

@@ -7,6 +7,7 @@
 #define SLBND_MARKS_H
 
 #include <fairpath/core.h>
+#include <fairpath/dscp.h>
 
 /* Devices whose marks are believed, at most. */
 #define MARKS_DEVICES 16
@@ -19,7 +20,7 @@
 /**
  * struct marks_config - options
  * @on: mark packets
- * @new: DSCP of those at the start of connections
+ * @new: DSCP of those at the start of connections that had CS0 (dscp.h)
  * @assigned: DSCP of those within rates, another one
  * @domain: names of devices whose marks are believed
  * @count: number of @domain
@@ -38,12 +39,14 @@ struct marks_config {
  * @assigned: marked as assigned
  * @cleared: that had a mark which was not theirs
  * @refused: that would have been new, but there were no tokens
+ * @restored: whose DSCP was restored, as they arrived for local hosts
  */
 struct marks_sums {
 	u64 starts;
 	u64 assigned;
 	u64 cleared;
 	u64 refused;
+	u64 restored;
 };
 
 /**
@@ -89,6 +92,7 @@ int marks_exceed(void);
 
 void marks_configure(struct edt *edt, const struct marks_config *config);
 int marks_set_domain(struct edt *edt, const struct marks_config *config);
+int marks_set_restore(struct edt *edt, const struct marks_config *config);
 void marks_set_share(struct edt *edt, const struct rates_key *key, u64 share,
 		     u64 until);
 void marks_read_sums(const struct edt *edt, struct marks_sums *sums);

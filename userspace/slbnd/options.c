@@ -542,7 +542,7 @@ static bool read_mark(const char *text, u32 *mark)
 	u64 number;
 
 	if (!read_number(text, DRR_FQ_BANDS_MARK_MAX, &number) ||
-	    (number & 3) != 3)
+	    !dscp_is_local(number))
 		return false;
 	*mark = number;
 	return true;

@@ -227,8 +227,9 @@ u64 backlog;
 /* Packets above rates are sent in what default classes leave unused. */
 u32 excess_on;
 
-/* Packets are marked (marks.bpf.h). */
+/* Packets are marked, and DSCPs restored (marks.bpf.h). */
 u32 marks_on;
+u32 restore_on;
 
 /*
  * Packets of flows and default classes that were dropped, those of them that CoDel
@@ -268,6 +269,7 @@ u64 unreported;
  * @protocol: transport protocol
  * @fragment: not the first fragment, or there is no transport header
  * @ecn: it may be marked: it has ECN
+ * @dscp: its DSCP
  * @flags: of TCP, if read_flags() has added them, and SEALED
  */
 struct packet {
@@ -277,6 +279,7 @@ struct packet {
 	u64 protocol;
 	u64 fragment;
 	u64 ecn;
+	u64 dscp;
 	u64 flags;
 };
 
@@ -527,6 +530,7 @@ static __always_inline bool read_v4(struct __sk_buff *skb,
 	packet->key.rest = rates_rest(4, 0, 0, 0);
 	packet->protocol = ip->protocol;
 	packet->ecn = ip->tos & ECN_MASK;
+	packet->dscp = ip->tos >> 2;
 	packet->fragment = ip->frag_off & bpf_htons(0x1fff);
 	packet->offset += ip->ihl * 4;
 	return true;
@@ -549,6 +553,7 @@ static __always_inline bool read_v6(struct __sk_buff *skb,
 	packet->key.rest = rates_rest(6, 0, 0, 0);
 	packet->protocol = read->v6.nexthdr;
 	packet->ecn = read->v6.flow_lbl[0] >> 4 & ECN_MASK;
+	packet->dscp = read->v6.priority << 2 | read->v6.flow_lbl[0] >> 6;
 	packet->offset += sizeof(read->v6);
 	/* A later fragment has no headers behind the fragment header. */
 #pragma unroll

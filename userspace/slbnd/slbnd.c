@@ -193,6 +193,7 @@ static void describe(struct slbn_status *status)
 	status->marked_assigned = sums.bands.assigned;
 	status->marks_cleared = sums.bands.cleared;
 	status->marks_refused = sums.bands.refused;
+	status->marks_restored = sums.bands.restored;
 	status->borrowers = borrow_count(&slbnd.agent, clock_now());
 	status->borrowed_octets = slbnd.borrow.octets;
 	status->events_lost = slbnd.flows.events_lost;

@@ -867,8 +867,11 @@ static __noinline int windows_arrive(struct __sk_buff *skb)
 		return 0;
 	packet = &scratch->packet;
 	read_packet(skb, scratch);
-	if (marks_on && packet->key.rest)
+	if (marks_on && packet->key.rest) {
 		marks_arrive();
+		if (restore_on && dscp_is_local(packet->dscp))
+			marks_restore(skb);
+	}
 	if (!windows_on || !packet->key.rest || packet->protocol != IPPROTO_TCP)
 		return 0;
 	keep_tcp(skb, scratch);

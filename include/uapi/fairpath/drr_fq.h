@@ -52,7 +52,10 @@ enum drr_fq_band_number {
 #define DRR_FQ_BANDS_WAIT_MAX 10000000
 #define DRR_FQ_BANDS_WAIT_DEFAULT 100000
 
-/* Marks of bands [DSCP]: of those for local use, RFC 2474, section 6. */
+/*
+ * Marks of bands [DSCP], for packets with CS0: of those for local use, RFC 2474,
+ * section 6. The others of them are the marks of packets with other DSCPs.
+ */
 #define DRR_FQ_BANDS_MARK_MAX 63
 #define DRR_FQ_BANDS_MARK_NEW_DEFAULT 3
 #define DRR_FQ_BANDS_MARK_ASSIGNED_DEFAULT 7
@@ -128,15 +131,17 @@ enum drr_fq_band_number {
  *	of the assigned band, or DRR_FQ_FLOWS_SMALL if that is less
  * @TCA_DRR_FQ_BANDS_HOSTS: u32, number of queues that senders of unassigned packets
  *	are hashed to; range and default as TCA_DRR_FQ_BANDS_NEW_FLOWS
- * @TCA_DRR_FQ_BANDS_MARK_NEW: u32, mark of new packets [DSCP], one of 3, 7, 11, ...
+ * @TCA_DRR_FQ_BANDS_MARK_NEW: u32, mark of new packets with CS0 [DSCP], one of 3, 7, 11, ...
  *	DRR_FQ_BANDS_MARK_MAX; default DRR_FQ_BANDS_MARK_NEW_DEFAULT
  * @TCA_DRR_FQ_BANDS_MARK_ASSIGNED: u32, mark of assigned packets, another one;
  *	default DRR_FQ_BANDS_MARK_ASSIGNED_DEFAULT
  * @TCA_DRR_FQ_BANDS_DOMAIN: u32, whose marks are believed:
  *	DRR_FQ_BANDS_DOMAIN_OFF, marks are not read; DRR_FQ_BANDS_DOMAIN_ALL, those
  *	of all packets; or the group of the interfaces of the domain, at most
- *	DRR_FQ_BANDS_DOMAIN_GROUP_MAX, and marks of packets that arrived through
- *	others, and of this host's, are cleared; default DRR_FQ_BANDS_DOMAIN_OFF
+ *	DRR_FQ_BANDS_DOMAIN_GROUP_MAX: marks of packets that arrived through
+ *	others, and of this host's, are cleared, and on a device that is not in
+ *	the group DSCPs of hosts take the place of the others; default
+ *	DRR_FQ_BANDS_DOMAIN_OFF
  */
 enum drr_fq_attribute {
 	TCA_DRR_FQ_UNSPEC,
