@@ -37,7 +37,12 @@
 #include <net/udp.h>
 
 #include "slbn.h"
+#include <fairpath/dscp.h>
+
 #include "slbn_control_trace.h"
+
+/* Network control (RFC 4594). */
+#define SLBN_DSCP_CS6 48
 
 /**
  * struct slbn_reply_route - how an answer is sent
@@ -56,12 +61,18 @@ static u32 slbn_address_length(const struct slbn_skb_pos *place)
 	return place->v6 ? sizeof(struct in6_addr) : sizeof(__be32);
 }
 
+/*
+ * That of an answer. CS6 says that a mark of the domain has arrived: links clear the
+ * marks of what a router sends, as its users may have set them.
+ */
 static u8 slbn_dsfield(const struct sk_buff *skb,
 		       const struct slbn_skb_pos *place)
 {
 	const void *ip = skb->data + place->ip;
 	u8 dsfield = place->v6 ? ipv6_get_dsfield(ip) : ipv4_get_dsfield(ip);
 
+	if (dscp_is_local(dsfield >> 2))
+		return SLBN_DSCP_CS6 << 2;
 	return dsfield & ~INET_ECN_MASK;
 }
 

@@ -315,6 +315,16 @@ def test_dscps_are_restored_for_hosts(made: Enforcer) -> None:
             assert made.arrive(given) == with_dscp(given, dscp, 1)
 
 
+def test_control_packets_of_others_keep_no_mark(made: Enforcer) -> None:
+    """Only those of slbnd's sockets; where they arrive, they tell it whether marks do."""
+    control = ETHERNET + b"\x08\x00" + v4(UDP, struct.pack(">HHHH", 49470, 49470, 8, 0))
+    given = with_dscp(control, ASSIGNED)
+    for ingress in (0, *INDICES):
+        made.leave(control, ingress)
+        assert dscp_of(made.leave(given, ingress)[2]) == 0
+    assert made.arrive(given) == given
+
+
 def test_links_to_hosts_restore_dscps_themselves(made: Enforcer, net: Chain) -> None:
     """As long as they read marks, which choose their bands."""
     node = net.nodes[0]

@@ -93,7 +93,7 @@ def test_status(slbnd: Agent) -> None:
     assert re.search(r"\n  dropped: malformed \d+ stale 0 bad_key 0 .* bad_return \d+\n", text)
     paced = "\n  paced: drops 0 codel 0 marks 0 excess 0\n"
     assert paced + "  windows: lowered 0 unknown 0 silent 0\n" in text
-    marked = "  marked: new 0 assigned 0 cleared 0 refused 0\n"
+    marked = "  marked: new 0 assigned 0 cleared 0 refused 0 restored 0 no_marks_seen 0\n"
     assert f"\n  borrowed: by 0 octets 0\n{marked}  connections 0 " in text
 
 

@@ -45,6 +45,8 @@ extern "C" {
 #define SLBN_WINDOWS 128 /* slbnd lowers the windows of its TCP if need be */
 #define SLBN_ACKED_ELSEWHERE \
 	256 /* it cannot: acknowledgments return another way */
+#define SLBN_NO_MARKS_SEEN \
+	512 /* answers say that its marks do not arrive ("--marks on") */
 
 /**
  * struct slbn_flow - the packets of a session
@@ -100,7 +102,8 @@ enum slbn_guard {
  * @rtt: smoothed round-trip time of control packets, ns; 0: unknown
  * @flow: its packets
  * @flags: SLBN_STAYS, SLBN_DETECTED, SLBN_STALLED, SLBN_LEAVING, SLBN_MEASURED,
- *	SLBN_OWN_LINK, SLBN_SHORT_LEASE, SLBN_WINDOWS, SLBN_ACKED_ELSEWHERE
+ *	SLBN_OWN_LINK, SLBN_SHORT_LEASE, SLBN_WINDOWS, SLBN_ACKED_ELSEWHERE,
+ *	SLBN_NO_MARKS_SEEN
  * @hops: links on its path
  * @bottleneck: hop of its bottleneck, from 0; 255: its demand limits it
  * @link: number of its bottleneck in @router; 0: its demand limits it, or unknown
@@ -263,6 +266,7 @@ enum slbn_detection {
  * @marks_refused: data packets that would have been new, but their host has sent too much
  * @epoch: of the domain's links, as it is configured, ns; 0: not known
  * @marks_restored: packets for local hosts whose DSCP it restored
+ * @no_marks_seen: sessions with SLBN_NO_MARKS_SEEN
  *
  * Counters begin with 0 when the agent starts.
  */
@@ -310,6 +314,7 @@ struct slbn_status {
 	uint64_t marks_refused;
 	uint64_t epoch;
 	uint64_t marks_restored;
+	uint64_t no_marks_seen;
 };
 
 struct slbn;

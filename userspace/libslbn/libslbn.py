@@ -25,7 +25,7 @@ from types import TracebackType
 UNLIMITED = 10**15
 MAX_WEIGHT = 10**6
 STAYS, DETECTED, STALLED, LEAVING, MEASURED, OWN_LINK, SHORT_LEASE = 1, 2, 4, 8, 16, 32, 64
-WINDOWS, ACKED_ELSEWHERE = 128, 256
+WINDOWS, ACKED_ELSEWHERE, NO_MARKS_SEEN = 128, 256, 512
 
 #: What bounds how far a session may send above its rate: enum slbn_guard.
 GUARD_OFF, GUARD_SHARE, GUARD_HOST, GUARD_LINKS = 0, 1, 2, 3
@@ -142,6 +142,7 @@ class _Status(ctypes.Structure):
         ("marks_refused", ctypes.c_uint64),
         ("epoch", ctypes.c_uint64),
         ("marks_restored", ctypes.c_uint64),
+        ("no_marks_seen", ctypes.c_uint64),
     )
 
 
@@ -258,6 +259,7 @@ class Status:
     above them. `marked_new` and `marked_assigned` are data packets with a mark, `marks_cleared`
     those that had a mark which was not theirs, `marks_refused` those that were not new as their
     host has sent too much, `marks_restored` those for local hosts whose DSCP was restored.
+    `no_marks_seen` are sessions whose marks do not arrive.
     `epoch` is that of the domain's links, as it is configured [ns].
     """
 
@@ -302,6 +304,7 @@ class Status:
     marks_refused: int
     epoch: int
     marks_restored: int
+    no_marks_seen: int
 
 
 def _address(octets: bytes, family: int) -> str:

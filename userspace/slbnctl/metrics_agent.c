@@ -179,6 +179,9 @@ static void print_counters(const struct slbn_status *status)
 	counter("agent_restored_dscps",
 		"Data packets for local hosts whose DSCP slbnd restored.",
 		status->marks_restored);
+	gauge("agent_no_marks_seen_sessions",
+	      "Sessions whose marks do not arrive, as answers say.",
+	      status->no_marks_seen);
 }
 
 /**

@@ -243,6 +243,8 @@ void show_fields(const struct slbn_session *session)
 		  flags & SLBN_WINDOWS ? " windows" : NULL);
 	show_flag("acked_elsewhere", flags & SLBN_ACKED_ELSEWHERE,
 		  flags & SLBN_ACKED_ELSEWHERE ? " acked_elsewhere" : NULL);
+	show_flag("no_marks_seen", flags & SLBN_NO_MARKS_SEEN,
+		  flags & SLBN_NO_MARKS_SEEN ? " no_marks_seen" : NULL);
 	show_flag("leaving", flags & SLBN_LEAVING,
 		  flags & SLBN_LEAVING ? " leaving" : NULL);
 }

@@ -93,6 +93,7 @@ static void show_counters(const struct slbn_status *status)
 	show_count("marks_cleared", " cleared %s", status->marks_cleared);
 	show_count("marks_refused", " refused %s", status->marks_refused);
 	show_count("marks_restored", " restored %s", status->marks_restored);
+	show_count("no_marks_seen", " no_marks_seen %s", status->no_marks_seen);
 	show_newline();
 	show_count("connections", "  connections %s", status->connections);
 	show_count("refused", " refused %s", status->refused);
@@ -115,6 +116,8 @@ static void explain(const struct slbn_status *status)
 	if (status->enforced < status->devices)
 		printf("degraded: rates are not enforced on %u of %u devices: see its log\n",
 		       status->devices - status->enforced, status->devices);
+	if (status->no_marks_seen)
+		puts("no_marks_seen: a network on the way clears DSCPs: see slbnctl session list");
 	if (status->short_leases)
 		puts("short_leases: sessions often have no rate: links need a longer epoch");
 	if (status->silent)

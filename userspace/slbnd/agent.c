@@ -61,6 +61,12 @@
 #define CREDIT_OCTETS 1500
 /* A session without answers for so long is reported as stalled. */
 #define STALLED_AFTER (2000 * MS)
+/*
+ * One of so many cycles asks whether marks arrive, and so many answers in sequence say
+ * that they do not.
+ */
+#define MARKS_CYCLES 16
+#define MARKS_LOST 3
 /* Rounding changes rates by some bit/s all the time. */
 #define RATE_NOISE 64
 #define INITIAL_SESSIONS 64U
@@ -299,6 +305,22 @@ u32 agent_short_leases(const struct agent *agent)
 }
 
 /**
+ * agent_no_marks_seen() - count sessions whose marks do not arrive
+ * @agent: the agent
+ *
+ * Return: sessions with SLBN_NO_MARKS_SEEN.
+ */
+u32 agent_no_marks_seen(const struct agent *agent)
+{
+	u32 count = 0, n;
+
+	for (n = 0; n < agent->entries; n++)
+		count += agent->sessions[n]->in_use &&
+			 agent->sessions[n]->flags & SLBN_NO_MARKS_SEEN;
+	return count;
+}
+
+/**
  * agent_describe() - describe a session for clients
  * @session: the session
  * @to: set
@@ -521,6 +543,39 @@ static u8 get_traced_hop(struct agent *agent, struct session *session)
 	return hop;
 }
 
+/*
+ * Do marks of data arrive? A few control packets have the mark of assigned data, and a
+ * router that receives it answers with CS6. Without a mark it answers with what has
+ * arrived. A packet that is sent again may be lost because of the mark.
+ */
+static bool asks_for_marks(const struct agent *agent,
+			   const struct session *session)
+{
+	if (!agent->transport->marked || session->source.tries > 1 ||
+	    session->source.leaving)
+		return false;
+	return session->lost_marks % MARKS_LOST ||
+	       session->cycles % MARKS_CYCLES == 0;
+}
+
+/* An answer has arrived with this DSCP. */
+static void note_marks(struct agent *agent, struct session *session, u8 dscp)
+{
+	u32 flags = session->flags;
+
+	if (!session->asked)
+		return;
+	if (dscp == TRANSPORT_DSCP || dscp_is_local(dscp))
+		session->lost_marks = 0;
+	else if (session->lost_marks < MARKS_LOST)
+		session->lost_marks++;
+	session->flags &= ~SLBN_NO_MARKS_SEEN;
+	if (session->lost_marks == MARKS_LOST)
+		session->flags |= SLBN_NO_MARKS_SEEN;
+	if (session->flags != flags)
+		agent->callbacks->changed(agent, session);
+}
+
 static void send_packet(struct agent *agent, struct session *session, u64 now)
 {
 	session->resting = !spend_credit(agent, session);
@@ -532,7 +587,10 @@ static void send_packet(struct agent *agent, struct session *session, u64 now)
 	}
 	slbn_source_transmit(&session->source, now);
 	state_save(agent->state, session);
+	session->asked = asks_for_marks(agent, session);
 	transport_send(agent->transport, &session->flow, session->mark,
+		       session->asked ? agent->transport->marked :
+					TRANSPORT_DSCP,
 		       &session->source.pkt, session->source.slot,
 		       get_traced_hop(agent, session));
 	if (session->source.tries > 1 && session->early_copies)
@@ -1028,6 +1086,7 @@ static void handle_answer(struct agent *agent, const struct answer *answer,
 	session->answered_at = now;
 	update_rtt(session, now - sent, ack->again);
 	update_path(agent, session, answer);
+	note_marks(agent, session, answer->from->dscp);
 	trace_answer(&agent->trace, session, answer->data, &answer->layout);
 	if (session->source.leaving) {
 		agent->callbacks->answered(agent, session, now);

@@ -116,7 +116,9 @@ struct agent_credit {
  * @newer: the next session with the same flow, joined later; NULL: none
  * @older: the one before
  * @mark: of its control packets, for the routing table; 0: none
- * @flags: SLBN_STAYS, SLBN_DETECTED, SLBN_STALLED, SLBN_OWN_LINK
+ * @flags: SLBN_STAYS, SLBN_DETECTED, SLBN_STALLED, SLBN_OWN_LINK, SLBN_NO_MARKS_SEEN
+ * @asked: its packet in flight has a mark
+ * @lost_marks: answers in sequence that say that a mark has not arrived
  * @hops: links on its path, from the last answer
  * @known: hops in @path: @hops, or fewer without memory
  * @path: the hops
@@ -165,6 +167,8 @@ struct session {
 	struct session *older;
 	u32 mark;
 	u32 flags;
+	bool asked;
+	u8 lost_marks;
 	u8 hops;
 	u8 known;
 	struct agent_hop *path;
@@ -187,7 +191,7 @@ struct agent;
  *	answered, or its rate fell
  * @answered: an answer to a session has arrived, before @limit. The session is
  *	leaving, or its next cycle is planned
- * @changed: a session's assigned rate or SLBN_STALLED changed
+ * @changed: a session's assigned rate, SLBN_STALLED or SLBN_NO_MARKS_SEEN changed
  * @ended: a session ended; it is freed afterwards. A metered session ends without
  *	agent_leave() if its Join is not answered
  */
@@ -268,6 +272,7 @@ struct session *agent_find_flow(const struct agent *agent,
 				const struct slbn_flow *flow);
 void agent_describe(const struct session *session, struct slbn_session *to);
 u32 agent_short_leases(const struct agent *agent);
+u32 agent_no_marks_seen(const struct agent *agent);
 u64 agent_usable_rate(struct session *session);
 u64 agent_due(const struct agent *agent);
 void agent_run(struct agent *agent, u64 now);

@@ -510,6 +510,7 @@ static void get_status(const struct api *api, struct slbn_status *status)
 		.cycles = agent->counters.cycles,
 		.retries = agent->counters.retries,
 		.short_leases = agent_short_leases(agent),
+		.no_marks_seen = agent_no_marks_seen(agent),
 		.version = VERSION,
 		.epoch = agent->config.epoch,
 	};

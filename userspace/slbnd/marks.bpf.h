@@ -112,6 +112,9 @@ struct {
 /* The DSCPs of the domain. */
 struct dscp_table dscps;
 
+/* slbnd's sockets, by their cookies: its control packets may have a mark. */
+u64 own_sockets[2];
+
 static __always_inline struct marking *get_marking(void)
 {
 	/* 64 bits: see struct rates_key. */
@@ -293,6 +296,17 @@ static __always_inline bool write_head(struct __sk_buff *skb,
 	       bpf_be64_to_cpu(marking->near) >> 48 == new;
 }
 
+/* Did slbnd send it? */
+static __always_inline bool is_own(struct __sk_buff *skb)
+{
+	u64 cookie;
+
+	if (skb->ingress_ifindex)
+		return false;
+	cookie = bpf_get_socket_cookie(skb);
+	return cookie && (cookie == own_sockets[0] || cookie == own_sockets[1]);
+}
+
 /*
  * Mark a packet that leaves by its band, enum drr_fq_band_number, or RESTORE its DSCP.
  * Returns 0 if it must be dropped: it has a mark that is not its own.
@@ -315,7 +329,8 @@ static __noinline int marks_write(struct __sk_buff *skb, u32 band)
 		return 1;
 	old = bpf_be64_to_cpu(marking->near) >> 48;
 	dscp = v4 ? old >> 2 & 63 : old >> 6 & 63;
-	if (band == DRR_FQ_BAND_UNASSIGNED && !dscp_is_local(dscp))
+	if (band == DRR_FQ_BAND_UNASSIGNED &&
+	    (!dscp_is_local(dscp) || is_own(skb)))
 		return 1;
 	if (band == DRR_FQ_BAND_NEW) {
 		marked = dscps.mark[DRR_FQ_BAND_NEW][dscp];
@@ -385,12 +400,16 @@ __noinline int marks_arrive(void)
 	return 0;
 }
 
-/* The packet that is kept arrives with a mark: if it is for a local host, restore its DSCP. */
+/*
+ * The packet that is kept arrives with a mark: if it is for a local host, restore its DSCP.
+ * Control packets tell slbnd whether marks arrive.
+ */
 static __noinline int marks_restore(struct __sk_buff *skb)
 {
 	const struct scratch *scratch = get_scratch();
 
-	if (scratch && is_for_hosts(&scratch->packet))
+	if (scratch && is_for_hosts(&scratch->packet) &&
+	    !is_control(&scratch->packet))
 		marks_write(skb, RESTORE);
 	return 0;
 }

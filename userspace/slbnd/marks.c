@@ -30,6 +30,7 @@ void marks_configure(struct edt *edt, const struct marks_config *config)
 	/* While they change, a packet may have another mark. */
 	dscp_init(&table, marks);
 	memcpy(&bss->dscps, &table, sizeof(table));
+	memcpy(bss->own_sockets, config->sockets, sizeof(config->sockets));
 	__atomic_store_n(&bss->marks_on, config->on, __ATOMIC_RELEASE);
 }
 

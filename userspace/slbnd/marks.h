@@ -24,6 +24,7 @@
  * @assigned: DSCP of those within rates, another one
  * @domain: names of devices whose marks are believed
  * @count: number of @domain
+ * @sockets: cookies of slbnd's, whose marks are believed; 0: none
  */
 struct marks_config {
 	bool on;
@@ -31,6 +32,7 @@ struct marks_config {
 	u32 assigned;
 	char domain[MARKS_DEVICES][MARKS_NAME];
 	u32 count;
+	u64 sockets[2];
 };
 
 /**

@@ -15,6 +15,7 @@
  * enforced until then, or until their leases end. SIGHUP reloads the configuration
  * and keeps the sessions. A service manager is notified (service.c).
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -43,6 +44,8 @@
 /* Longer than Leaves are retransmitted without an answer, ns. */
 #define LEAVE_TIMEOUT 3000000000ULL
 #define EVENTS 64
+/* Least time between two messages about marks that do not arrive, ns. */
+#define LOG_UNMARKED 60000000000ULL
 /*
  * A wakeup costs as much as several packets: an agent that has sent so many packets in
  * a time, ns, wakes no more often than once in an interval, ns, or a part of a session's
@@ -155,9 +158,26 @@ static void session_answered(struct agent *agent, struct session *session,
 		borrow_end(&slbnd.borrow, session);
 }
 
+/* Log the destination of a session whose marks do not arrive, once in a while. */
+static void log_unmarked(const struct session *session)
+{
+	static const char unseen[] =
+		"marks: no marks seen on the way to %s: links behind whoever clears DSCPs take its packets for unassigned";
+	char text[INET6_ADDRSTRLEN];
+	static u64 logged;
+
+	if (!(session->flags & SLBN_NO_MARKS_SEEN) || clock_now() < logged)
+		return;
+	logged = clock_now() + LOG_UNMARKED;
+	inet_ntop(session->flow.family, session->flow.destination, text,
+		  sizeof(text));
+	log_warning(unseen, text);
+}
+
 static void session_changed(struct agent *agent, struct session *session)
 {
 	(void)agent;
+	log_unmarked(session);
 	log_debug("session %016llx: %llu bit/s%s", session->source.pkt.id[1],
 		  session->reported,
 		  session->flags & SLBN_STALLED ? ", not answered" : "");
@@ -265,7 +285,7 @@ static void detect_flows(const struct flows_config *config)
 
 static struct enforce_config enforce_options(const struct options *options)
 {
-	return (struct enforce_config){
+	struct enforce_config config = {
 		.unassigned = options->unassigned,
 		.unassigned_share = options->unassigned_share,
 		.backlog = options->backlog,
@@ -283,6 +303,11 @@ static struct enforce_config enforce_options(const struct options *options)
 		/* For as long as the program runs. */
 		.pins = *slbnd.options.pins ? slbnd.options.pins : NULL,
 	};
+	int n;
+
+	for (n = 0; n < 2; n++)
+		config.marks.sockets[n] = transport_cookie(&slbnd.transport, n);
+	return config;
 }
 
 static void set_flows(void)
@@ -398,6 +423,14 @@ static void start_log(const struct options *options)
 		log_warning("key-file: other users may read it: chmod 600");
 }
 
+/* The mark that some control packets have. */
+static void set_marked(const struct options *options)
+{
+	const struct marks_config *marks = &options->marks;
+
+	slbnd.transport.marked = marks->on ? marks->assigned : 0;
+}
+
 static void configure(const struct options *options)
 {
 	const struct enforce_config enforce = enforce_options(options);
@@ -410,6 +443,7 @@ static void configure(const struct options *options)
 		report_devices();
 	}
 	slbnd.transport.keys = options->keys;
+	set_marked(options);
 	slbnd.api.user_sessions = options->user_sessions;
 	slbnd.api.user_weight = options->user_weight;
 	if (slbnd.flows.open && !options->flows.host_count)
@@ -622,6 +656,7 @@ static bool start(void)
 	for (n = 0; n < 2; n++)
 		if (slbnd.transport.fd[n] >= SERVICE_SOCKET + given)
 			service_keep_socket(slbnd.transport.fd[n]);
+	set_marked(&slbnd.options);
 	agent_init(&slbnd.agent, &slbnd.options.agent, &callbacks,
 		   &slbnd.transport);
 	open_state();

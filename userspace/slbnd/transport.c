@@ -15,8 +15,6 @@
 
 /* Packets may arrive while slbnd is busy with its sessions, octets. */
 #define RECEIVE_BUFFER (4 << 20)
-/* Network control traffic (RFC 4594), before any data. */
-#define DSCP_CS6 (48 << 2)
 /* Octets of Ethernet, IP and UDP headers. */
 #define HEADERS_V4 (14 + 20 + 8)
 #define HEADERS_V6 (14 + 40 + 8)
@@ -32,11 +30,11 @@ enum {
 	V6
 };
 
-/* Ancillary data: the local address and device, and the mark. */
+/* Ancillary data: the local address and device, the mark, and the DSCP with ECN. */
 union control {
 	struct cmsghdr align;
 	u8 octets[CMSG_SPACE(sizeof(struct in6_pktinfo)) +
-		  CMSG_SPACE(sizeof(u32))];
+		  CMSG_SPACE(sizeof(u32)) + CMSG_SPACE(sizeof(int))];
 };
 
 static u64 coarse_time(clockid_t clock)
@@ -61,8 +59,10 @@ static bool set_option(int fd, int level, int option, int value)
 /* Options that affect the route of packets: for all sockets. */
 static bool set_class(int fd, int n)
 {
-	return n == V4 ? set_option(fd, IPPROTO_IP, IP_TOS, DSCP_CS6) :
-			 set_option(fd, IPPROTO_IPV6, IPV6_TCLASS, DSCP_CS6);
+	int value = TRANSPORT_DSCP << 2;
+
+	return n == V4 ? set_option(fd, IPPROTO_IP, IP_TOS, value) :
+			 set_option(fd, IPPROTO_IPV6, IPV6_TCLASS, value);
 }
 
 static int open_socket(int n)
@@ -102,6 +102,7 @@ static bool prepare_v4(int fd)
 	return set_option(fd, IPPROTO_IP, IP_TRANSPARENT, 1) &&
 	       set_option(fd, IPPROTO_IP, IP_TTL, TRANSPORT_TTL) &&
 	       set_option(fd, IPPROTO_IP, IP_PKTINFO, 1) &&
+	       set_option(fd, IPPROTO_IP, IP_RECVTOS, 1) &&
 	       set_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
 }
 
@@ -112,6 +113,7 @@ static bool prepare_v6(int fd)
 	       set_option(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS, TRANSPORT_TTL) &&
 	       set_option(fd, IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0) &&
 	       set_option(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1) &&
+	       set_option(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1) &&
 	       set_option(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER,
 			  IPV6_PMTUDISC_DO);
 }
@@ -507,13 +509,14 @@ static void put_message(struct msghdr *header, int level, int type,
 	memcpy(CMSG_DATA(message), value, length);
 }
 
-/* Select the source address and the mark of a packet. */
+/* Select the source address, the mark and the DSCP of a packet. */
 static void put_control(struct msghdr *header, union control *control,
 			const struct transport_slot *slot, int n)
 {
 	const struct transport_peer *peer = &slot->peer;
 	const struct in_pktinfo v4 = { .ipi_spec_dst = peer->local.v4 };
 	const struct in6_pktinfo v6 = { .ipi6_addr = peer->local.v6 };
+	const int class = peer->dscp << 2;
 
 	memset(control, 0, sizeof(*control));
 	header->msg_control = control;
@@ -525,6 +528,10 @@ static void put_control(struct msghdr *header, union control *control,
 	if (slot->mark)
 		put_message(header, SOL_SOCKET, SO_MARK, &slot->mark,
 			    sizeof(slot->mark));
+	if (peer->dscp != TRANSPORT_DSCP)
+		put_message(header, n == V4 ? IPPROTO_IP : IPPROTO_IPV6,
+			    n == V4 ? IP_TOS : IPV6_TCLASS, &class,
+			    sizeof(class));
 }
 
 static void flush_one(struct transport *transport, int n)
@@ -612,18 +619,19 @@ static void set_address(struct transport_peer *peer, int n, const u8 *address)
  * @flow: its source and destination are those of the packet; without a source it
  *	is our own address
  * @mark: of the packet, for the routing table; 0: none
+ * @dscp: of the packet, usually TRANSPORT_DSCP
  * @pkt: the packet
  * @hops: its slots, pkt->slots of them
  * @traced: hop whose link is to report its state; SLBN_NO_HOP: none
  */
 void transport_send(struct transport *transport, const struct slbn_flow *flow,
-		    u32 mark, const struct slbn_packet *pkt,
+		    u32 mark, u8 dscp, const struct slbn_packet *pkt,
 		    const struct slbn_slot *hops, u8 traced)
 {
 	static const u8 any[sizeof(flow->source)];
 	int n = flow->family == AF_INET ? V4 : V6;
 	const struct slbn_keys *keys = &transport->keys;
-	struct transport_peer peer = {};
+	struct transport_peer peer = { .dscp = dscp };
 	union transport_address origin;
 	struct transport_slot *slot;
 	struct slbn_layout layout;
@@ -651,6 +659,24 @@ void transport_send(struct transport *transport, const struct slbn_flow *flow,
 		slbn_authenticate(slot->data, &layout, siphash24,
 				  &keys->key[keys->count - 1],
 				  get_carrier(&carrier, &peer, true));
+}
+
+/**
+ * transport_cookie() - identify a socket
+ * @transport: the sockets
+ * @n: 0: for IPv4, 1: for IPv6
+ *
+ * Return: a number that no other socket has; 0: there is none.
+ */
+u64 transport_cookie(const struct transport *transport, int n)
+{
+	u64 cookie = 0;
+	socklen_t length = sizeof(cookie);
+
+	if (transport->fd[n] >= 0 && getsockopt(transport->fd[n], SOL_SOCKET,
+						SO_COOKIE, &cookie, &length))
+		return 0;
+	return cookie;
 }
 
 /* Can a router have this address, and can a packet be sent to it? */
@@ -690,7 +716,9 @@ static bool is_flooded(struct transport *transport, int n, const u8 *address)
  * @key: its key; NULL: it is not authenticated
  * @to: the endpoints of the received packet
  *
- * It is sent to the last link on the path, or without any to the source.
+ * It is sent to the last link on the path, or without any to the source. Its DSCP is that
+ * of the packet; for a mark of the domain, the usual one says that it has arrived, as
+ * links clear marks of what routers send.
  */
 void transport_reply(struct transport *transport, u8 *data,
 		     const struct slbn_layout *layout, u8 hop,
@@ -715,6 +743,8 @@ void transport_reply(struct transport *transport, u8 *data,
 	}
 	slot = allocate_slot(transport, n);
 	slot->peer = *to;
+	if (dscp_is_local(to->dscp))
+		slot->peer.dscp = TRANSPORT_DSCP;
 	slot->mark = 0;
 	set_address(&slot->peer, n, address);
 	if (key)
@@ -789,6 +819,7 @@ static void get_local(struct msghdr *header, struct transport_peer *peer)
 
 	memset(&peer->local, 0, sizeof(peer->local));
 	peer->device = 0;
+	peer->dscp = 0;
 	for (message = CMSG_FIRSTHDR(header); message;
 	     message = CMSG_NXTHDR(header, message)) {
 		if (message->cmsg_level == IPPROTO_IP &&
@@ -805,6 +836,15 @@ static void get_local(struct msghdr *header, struct transport_peer *peer)
 			memcpy(&info, CMSG_DATA(message), sizeof(info));
 			peer->local.v6 = info.ipi6_addr;
 			peer->device = info.ipi6_ifindex;
+		} else if (message->cmsg_level == IPPROTO_IP &&
+			   message->cmsg_type == IP_TOS) {
+			peer->dscp = *CMSG_DATA(message) >> 2;
+		} else if (message->cmsg_level == IPPROTO_IPV6 &&
+			   message->cmsg_type == IPV6_TCLASS) {
+			int class;
+
+			memcpy(&class, CMSG_DATA(message), sizeof(class));
+			peer->dscp = class >> 2;
 		}
 	}
 }

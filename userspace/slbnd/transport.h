@@ -22,11 +22,14 @@
 
 #include "../common/siphash.h"
 #include "../libslbn/libslbn.h"
+#include <fairpath/dscp.h>
 #include <fairpath/slbn/slbn_wire.h>
 
 #define TRANSPORT_BATCH 64
 /* TTL or hop limit of sent packets. */
 #define TRANSPORT_TTL 64
+/* DSCP of control packets: network control (RFC 4594), before any data. */
+#define TRANSPORT_DSCP 48
 /* Cached addresses of each address family. */
 #define TRANSPORT_SOURCES 4096
 
@@ -42,6 +45,7 @@ union transport_address {
  * @length: octets of @address
  * @local: our address; 0: selected by the routing table
  * @device: index of the device that received it
+ * @dscp: of the packet
  */
 struct transport_peer {
 	union {
@@ -52,6 +56,7 @@ struct transport_peer {
 	socklen_t length;
 	union transport_address local;
 	u32 device;
+	u8 dscp;
 };
 
 /**
@@ -121,6 +126,7 @@ struct transport_return {
  * @sent: packets that were sent
  * @unsent: packets that could not be sent: no route, no buffer, or too many replies to
  *	an address
+ * @marked: the domain's mark of assigned packets, DSCP; 0: none
  * @salt: key of the hash of @returns
  * @returns: replies, without a key
  * @source: cache of our addresses
@@ -134,6 +140,7 @@ struct transport {
 	struct transport_drops drops;
 	u64 sent;
 	u64 unsent;
+	u8 marked;
 	u8 salt[16];
 	struct transport_return returns[TRANSPORT_RETURNS];
 	struct transport_source source[2][TRANSPORT_SOURCES];
@@ -148,8 +155,9 @@ u32 transport_length(const struct transport *transport,
 		     const struct slbn_flow *flow,
 		     const struct slbn_packet *pkt);
 void transport_send(struct transport *transport, const struct slbn_flow *flow,
-		    u32 mark, const struct slbn_packet *pkt,
+		    u32 mark, u8 dscp, const struct slbn_packet *pkt,
 		    const struct slbn_slot *hops, u8 traced);
+u64 transport_cookie(const struct transport *transport, int n);
 bool transport_is_own(const struct transport *transport, int family,
 		      const u8 *address);
 bool transport_is_family(const struct slbn_layout *layout,
