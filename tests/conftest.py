@@ -34,6 +34,7 @@ TIERS = {
     "kernel": "test",
     "lab": "check",
     "model": "check",
+    "packages": "all",
     "slbnctl": "check",
     "slbnsim": "check",
     "style": "check",

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Clean roots of Debian's releases, in layers that are kept, and commands in them.
+
+A layer has the files that a script has changed in the root below it (overlayfs). It is made anew
+only when the script, its input or the layer below has changed, so an interrupted run continues with
+the layer at which it ended. All mounts are in a namespace of the command that needs them, and end
+with it, also when it is killed.
+
+Where packages come from is what this machine's apt is configured with, or FAIRPATH_MIRROR.
+
+Requires root, overlayfs and mmdebstrap. Layers are in the cache of scripts/vm, in packages/; remove
+that to begin with Debian's packages of today.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairvm.archive import system_keyring
+from fairvm.cache import cache_dir, locked
+
+#: Runs in new namespaces: shows the layers $1, with all writes to $2, as the directory $3. With
+#: $4, its packages are kept in that directory, and the rest is run in the root.
+ENTER = """
+set -e
+mount -t overlay overlay -o "lowerdir=$1,upperdir=$2/files,workdir=$2/work" "$3"
+root=$3 packages=$4
+shift 4
+[ "$packages" ] || exec "$@"
+mount --bind "$packages" "$root/var/cache/apt/archives"
+mount --bind /etc/resolv.conf "$root/etc/resolv.conf"
+mount -t proc proc "$root/proc"
+exec chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 \
+    TERM=dumb DEBIAN_FRONTEND=noninteractive "$@"
+"""
+NAMESPACES = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+
+Done = subprocess.CompletedProcess[str]
+
+
+def mirrors() -> dict[str, str]:
+    """By the label of an archive, `Debian` and `Debian-Security`: its address."""
+    own = os.environ.get("FAIRPATH_MIRROR", "").rstrip("/")
+    if own:
+        return {"Debian": f"{own}/debian", "Debian-Security": f"{own}/debian-security"}
+    command = [
+        "apt-get",
+        "indextargets",
+        "--format",
+        "$(LABEL)|$(REPO_URI)",
+        "Created-By: Packages",
+    ]
+    shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    found = dict(line.split("|", 1) for line in shown.splitlines() if line.startswith("Debian"))
+    if missing := {"Debian", "Debian-Security"} - set(found):
+        raise RuntimeError(
+            f"this machine's apt has no archive {' and '.join(sorted(missing))}: run apt-get"
+            " update, or set FAIRPATH_MIRROR to what has debian/ and debian-security/"
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The files of a root that differ from those of the layer below."""
+
+    release: str
+    name: str
+    key: str
+    below: Layer | None = None
+
+    @property
+    def place(self) -> Path:
+        return cache_dir() / "packages" / self.release / self.name
+
+    @property
+    def files(self) -> Path:
+        return self.place / "files"
+
+    @property
+    def stack(self) -> str:
+        return str(self.files) + (f":{self.below.stack}" if self.below else "")
+
+    def made(self) -> bool:
+        stamp = self.place / "key"
+        return stamp.exists() and stamp.read_text() == self.key
+
+    def clear(self) -> None:
+        shutil.rmtree(self.place, ignore_errors=True)
+        for name in ("files", "work", "root"):
+            (self.place / name).mkdir(parents=True)
+
+
+def _key(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def digest(files: list[Path]) -> str:
+    """Of their names and contents."""
+    contents = (
+        f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in sorted(files)
+    )
+    return _key(*contents)
+
+
+def _run(command: list[str], what: str, seconds: int) -> str:
+    """Run it; its output is part of the error if it fails, and returned."""
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        output = error.stdout or b""
+        text = output.decode(errors="replace") if isinstance(output, bytes) else output
+        raise AssertionError(f"{what}: not finished after {seconds} s\n{text}") from None
+    assert done.returncode == 0, f"{what}: status {done.returncode}\n{done.stdout}"
+    return done.stdout
+
+
+def base(release: str) -> Layer:
+    """What Debian calls essential, and apt."""
+    source = f"deb [signed-by={system_keyring()}] {{}} {{}} main"
+    found = mirrors()
+    lines = [source.format(found["Debian"], release)]
+    lines.append(source.format(found["Debian-Security"], f"{release}-security"))
+    options = ["--mode=root", "--variant=apt", "--dpkgopt=force-unsafe-io"]
+    settings = ("APT::Install-Recommends false", "APT::Sandbox::User root", "Acquire::Retries 3")
+    options += [f"--aptopt={setting}" for setting in settings]
+    layer = Layer(release, "base", _key(*lines, *options))
+    with locked(layer.place.with_name(".lock-base")):
+        if not layer.made():
+            layer.clear()
+            command = ["mmdebstrap", *options, release, str(layer.files), *lines]
+            _run(command, f"{release}: mmdebstrap", 1800)
+            (layer.files / "etc/resolv.conf").touch()
+            (layer.place / "key").write_text(layer.key)
+    return layer
+
+
+def scratch(layer: Layer, name: str) -> Layer:
+    """An empty layer above LAYER."""
+    new = Layer(layer.release, name, "", layer)
+    new.clear()
+    return new
+
+
+def enter(layer: Layer, *command: str, inside: bool = True, seconds: int = 1800) -> str:
+    """Run COMMAND in the root whose uppermost layer is LAYER, to which it writes; or outside, with
+    that root in the directory `root` of the layer. Return its output."""
+    packages = layer.place.with_name("archives")
+    (packages / "partial").mkdir(parents=True, exist_ok=True)
+    assert layer.below
+    places = [layer.below.stack, str(layer.place), str(layer.place / "root")]
+    words = [*NAMESPACES, "sh", "-c", ENTER, "sh", *places, str(packages) if inside else ""]
+    return _run([*words, *command], f"{layer.release}: {shlex.join(command)[:2000]}", seconds)
+
+
+def add(below: Layer, name: str, script: str, inputs: dict[str, Path], state: str = "") -> Layer:
+    """A layer that SCRIPT makes, with copies of INPUTS at these places, unless it exists. STATE is
+    what it depends on; by default, the files of INPUTS."""
+    paths = [path for each in inputs.values() for path in [each, *each.rglob("*")]]
+    state = state or digest([path for path in paths if path.is_file()])
+    layer = Layer(below.release, name, _key(below.key, script, state), below)
+    with locked(layer.place.with_name(f".lock-{name}")):
+        if layer.made():
+            return layer
+        layer.clear()
+        for to, source in inputs.items():
+            target = layer.files / to.lstrip("/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if source.is_dir():
+                shutil.copytree(source, target, symlinks=True)
+            else:
+                shutil.copy2(source, target)
+        started = time.monotonic()
+        output = enter(layer, "sh", "-euxc", script)
+        seconds = time.monotonic() - started
+        (layer.place / "log").write_text(f"{output}\n{seconds:.0f} s\n")
+        (layer.place / "key").write_text(layer.key)
+    return layer

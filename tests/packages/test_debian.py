@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Debian's packages: built, checked, installed, used and purged in clean roots of its releases.
+
+Requires root, and Debian's archive. The modules are built by DKMS for the release's own kernel,
+and run in it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.install.test_release import VERSION, clone, run
+from tests.linux_source import TOP
+from tests.packages import roots
+from tests.packages.roots import Layer
+
+__all__ = ["clone"]  # a fixture
+
+pytestmark = [
+    pytest.mark.skipif(os.getuid() != 0, reason="only root can make clean roots"),
+    pytest.mark.parametrize("release", ["bookworm", "trixie"], scope="module"),
+]
+
+SCRIPTS = TOP / "scripts/debian"
+CONTROL = (SCRIPTS / "control.in").read_text()
+PACKAGES = re.findall(r"^Package: (\S+)$", CONTROL, re.MULTILINE)
+DKMS = [name for name in PACKAGES if name.endswith("-dkms")]
+MODULES = ("tcp_bic", "tcp_gaimd", "sch_drr_fq", "sch_slbn")
+SECONDS = 1200
+
+BUILD_DEPENDS = """
+apt-get -q update
+apt-get -qy install build-essential lintian
+apt-get -qy build-dep /source
+rm -r /source
+"""
+BUILD = """
+cd /source/fairpath-*/
+dpkg-buildpackage --no-sign --build=full
+rm -r /source/fairpath-*/
+"""
+LINTIAN = "lintian --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs"
+#: Of a router: the release's kernel and headers, systemd and udev, which this layer has, too; and
+#: what the packages depend on.
+DEPENDS = """
+apt-get -q update
+apt-get -qy install linux-image-amd64 linux-headers-amd64 systemd-sysv udev ppp
+apt-get -s install /packages/*.deb >/said
+apt-get -qy install $(sed -n 's/^Inst \\([^ ]*\\) .*/\\1/p' /said | grep -vxFf /ours)
+rm -r /said /ours /packages
+"""
+INSTALL = """
+apt-get -qy install /packages/*.deb
+rm -r /packages
+"""
+#: All files but those that say what is installed, and what was done; contents of some.
+LISTED = """
+find / -xdev \\( -path /proc -o -path /var/lib/dpkg -o -path /var/lib/apt -o -path /var/cache \
+    -o -path /var/log \\) -prune -o -printf '%y %m %U:%G %p %l\\n'
+find /etc /usr/lib/modules -xdev -type f ! -name ld.so.cache -exec sha256sum {} +
+"""
+LISTED_MARK = "--files--"
+#: DKMS's own, which it makes for the first module of anybody.
+DKMS_OWN = re.compile(r" /var/lib/dkms/mok\.(pub|key) $")
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A root with all packages."""
+
+    before: Layer  # without them
+    layer: Layer
+    kernel: str  # the release of its kernel
+
+
+@pytest.fixture(scope="module")
+def source(clone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a Debian source tree and its archive: the same for the same files."""
+    out = tmp_path_factory.mktemp("debian")
+    time = run("git", "log", "-1", "--format=%ct", "--", ".", ":!tests").strip()
+    who = "Some Builders <builders@example.org>"
+    run("scripts/debian-source", out, cwd=clone, MAINTAINER=who, SOURCE_DATE_EPOCH=time)
+    return out
+
+
+@pytest.fixture(scope="module")
+def built(release: str, source: Path) -> Layer:
+    """The packages are in /source."""
+    tree = source / f"fairpath-{VERSION}"
+    base = roots.base(release)
+    tools = roots.add(
+        base,
+        "build",
+        BUILD_DEPENDS,
+        {"/source/debian": tree / "debian"},
+        re.sub(r"^Package:.*", "", CONTROL, flags=re.MULTILINE | re.DOTALL),
+    )
+    # Tests are in no package.
+    files = [path for path in tree.rglob("*") if path.is_file()]
+    packaged = [path for path in files if path.relative_to(tree).parts[0] != "tests"]
+    return roots.add(tools, "built", BUILD, {"/source": source}, roots.digest(packaged))
+
+
+@pytest.fixture(scope="module")
+def installed(release: str, built: Layer, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    packages = tmp_path_factory.mktemp(release) / "packages"
+    packages.mkdir()
+    for path in sorted((built.files / "source").glob("*.deb")):
+        if "-dbgsym_" not in path.name:
+            shutil.copy(path, packages)
+    assert {path.name.split("_")[0] for path in packages.iterdir()} == set(PACKAGES)
+    ours = packages.with_name("ours")
+    ours.write_text("".join(f"{name}\n" for name in PACKAGES))
+    depends = "\n".join(re.findall(r"^(?:Package|Depends):.*(?:\n .*)*", CONTROL, re.MULTILINE))
+    before = roots.add(
+        roots.base(release), "depends", DEPENDS, {"/packages": packages, "/ours": ours}, depends
+    )
+    layer = roots.add(before, "installed", INSTALL, {"/packages": packages})
+    (image,) = (before.files / "boot").glob("vmlinuz-*")
+    return Installed(before, layer, image.name.removeprefix("vmlinuz-"))
+
+
+def test_lintian_is_content(built: Layer) -> None:
+    roots.enter(roots.scratch(built, "lintian"), "sh", "-c", f"{LINTIAN} /source/*.changes")
+
+
+def test_dkms_builds_each_module(installed: Installed) -> None:
+    """Of each package, for the release's kernel, which is not the one that runs."""
+    log = (installed.layer.place / "log").read_text()
+    status = roots.enter(roots.scratch(installed.layer, "dkms"), "dkms", "status")
+    found = dict(
+        re.findall(
+            rf"^fairpath-(\w+)/{re.escape(VERSION)}, {re.escape(installed.kernel)}, \S+: (\w+)",
+            status,
+            re.M,
+        )
+    )
+    assert found == dict.fromkeys(MODULES, "installed"), f"{status}\n{log}"
+    directory = installed.layer.files / "usr/lib/modules" / installed.kernel / "updates/dkms"
+    assert {path.name.partition(".")[0] for path in directory.iterdir()} == set(MODULES)
+
+
+def guest(installed: Installed, name: str, script: str) -> str:
+    """What SCRIPT prints as root in a guest with the release's kernel and the installed files."""
+    layer = roots.scratch(installed.layer, name)
+    root = layer.place / "root"
+    machine = [str(TOP / "scripts/vm"), "--root", str(root), "--no-modules", "--steady"]
+    machine += ["--kernel", str(root / f"boot/vmlinuz-{installed.kernel}"), "--timeout", "900"]
+    return roots.enter(layer, *machine, "--", "sh", "-c", script, inside=False)
+
+
+def test_modules_load(installed: Installed) -> None:
+    """debian/tests/modules: with tc and slbnctl."""
+    said = guest(installed, "modules", (SCRIPTS / "tests/modules").read_text())
+    assert said.splitlines().count(VERSION) == len(MODULES)
+    assert "qdisc slbn 1: root" in said and "qdisc drr_fq" in said
+
+
+def test_programs_run(installed: Installed) -> None:
+    """debian/tests/programs, with what that depends on."""
+    control = (SCRIPTS / "tests/control").read_text()
+    depends = re.search(r"^Tests: programs\nDepends: (.*)$", control, re.MULTILINE)
+    assert depends
+    wanted = [name.split("|")[0].strip() for name in depends[1].split(",")]
+    script = (SCRIPTS / "tests/programs").read_text()
+    more = shlex.join(name for name in wanted if name not in PACKAGES)
+    layer = roots.scratch(installed.layer, "programs")
+    said = roots.enter(layer, "sh", "-c", f"set -e; apt-get -qy install {more}\n{script}")
+    assert f"slbnctl {VERSION}" in said and "libslbn for Python" in said
+
+
+def listed(layer: Layer, name: str, before: str = "echo") -> set[str]:
+    """The files of a root, after the command BEFORE."""
+    script = f"set -e\n{before}\necho {LISTED_MARK}\n{LISTED}"
+    text = roots.enter(roots.scratch(layer, name), "sh", "-c", script)
+    return set(text.partition(f"\n{LISTED_MARK}\n")[2].splitlines())
+
+
+def test_purge_leaves_nothing(installed: Installed) -> None:
+    """Files, trees of DKMS, units, users: all are as before, but DKMS's own key."""
+    purge = shlex.join(["apt-get", "-qy", "purge", *PACKAGES])
+    before = listed(installed.before, "before")
+    after = listed(installed.layer, "purged", purge)
+    left = {line for line in after - before if not DKMS_OWN.search(line)}
+    assert (sorted(left), sorted(before - after)) == ([], [])
+
+
+#: Runs a script at the end of the boot of systemd, prints to the second serial line, and ends.
+UNIT = """
+[Unit]
+After=multi-user.target
+[Service]
+Type=oneshot
+ExecStart=sh -c "sh /router >/dev/ttyS1 2>&1 || :"
+ExecStopPost=systemctl --no-block poweroff
+[Install]
+WantedBy=default.target
+"""
+#: Makes a disk of the root.
+DISK = """
+install -D -m 644 /unit /etc/systemd/system/router.service
+systemctl enable router
+systemctl mask apt-daily.timer apt-daily-upgrade.timer e2scrub_reap.service systemd-timesyncd
+"""
+
+
+def test_links_follow_devices_under_systemd(installed: Installed, tmp_path: Path) -> None:
+    """The installed Debian boots; its units and udev's make links of devices that come and go."""
+    layer = roots.scratch(installed.layer, "router")
+    shutil.copy(TOP / "tests/packages/router", layer.files)
+    (layer.files / "unit").write_text(UNIT)
+    roots.enter(layer, "sh", "-euc", DISK)
+    disk, console, said = (tmp_path / name for name in ("disk", "console", "said"))
+    root = layer.place / "root"
+    for path in (disk,):
+        with path.open("wb") as file:
+            file.truncate(6 << 30)
+    make = ["mke2fs", "-q", "-F", "-t", "ext4", "-O", "^has_journal", "-d", str(root), str(disk)]
+    roots.enter(layer, *make, inside=False)
+    boot = installed.before.files / "boot"
+    command = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none"]
+    command += ["-machine", "q35", "-accel", "tcg", "-cpu", "max", "-smp", "1", "-m", "1G"]
+    command += ["-kernel", str(boot / f"vmlinuz-{installed.kernel}")]
+    command += ["-initrd", str(boot / f"initrd.img-{installed.kernel}")]
+    command += ["-append", "root=/dev/vda rw console=ttyS0 mitigations=off panic=-1"]
+    command += ["-drive", f"file={disk},if=virtio,format=raw,cache=unsafe", "-no-reboot"]
+    command += ["-serial", f"file:{console}", "-serial", f"file:{said}"]
+    try:
+        subprocess.run(command, stdin=subprocess.DEVNULL, timeout=SECONDS, check=True)
+    finally:
+        disk.unlink()
+        log = console.read_text(errors="replace") if console.exists() else ""
+    text = said.read_text(errors="replace")
+    assert text.splitlines()[-1:] == ["passed"], f"{log[-6000:]}\n{text}"
+    assert "Oops" not in log and "WARNING:" not in log
