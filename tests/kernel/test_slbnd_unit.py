@@ -133,7 +133,7 @@ def rates(us: libslbn.Connection) -> list[int]:
 
 def continues(net: Chain, init: Systemd) -> None:
     """The session continues, and its flow is paced."""
-    assert paced(net) and init.exists("/sys/fs/bpf/slbnd/flows-8")
+    assert paced(net) and init.exists("/sys/fs/bpf/slbnd/flows-9")
     with init.connect() as us:
         wait_for(lambda: rates(us) == [50 * MEGA])
         wait_for(lambda: net.state(1).sessions == 1)
@@ -165,7 +165,7 @@ def test_start_reload_crash_and_stop(net: Chain, tmp_path: Path) -> None:
             # It returns when slbnd has notified READY=1.
             init.ctl("start", "slbnd")
             assert init.is_now(ActiveState="active", NRestarts="0")
-            assert paced(net) and init.exists("/sys/fs/bpf/slbnd/flows-8")
+            assert paced(net) and init.exists("/sys/fs/bpf/slbnd/flows-9")
             status = Path(
                 f"/proc/{init.pid}/root/proc/{init.ctl('show', '-PMainPID', 'slbnd').strip()}"
             )

@@ -20,9 +20,9 @@ import pytest
 
 from tests.kernel import windows
 from tests.kernel.enforcer import Enforcer, Flow, Windows, enforcer
-from tests.kernel.senders import SEGMENT, Sender, Traffic, sender
+from tests.kernel.senders import ADDRESSES, SEGMENT, Sender, Traffic, sender
 from tests.kernel.slbn import MEGA, Chain
-from tests.kernel.test_pacer_delay import tcp_info
+from tests.kernel.test_pacer_delay import RTT, tcp_info
 from tests.kernel.windows import RATE
 
 pytestmark = pytest.mark.virtual
@@ -259,3 +259,27 @@ def test_zero_window(net: Chain, enforce_try: str) -> None:
         assert made.read(flow.session).packets <= stopped + 3
         used, delays, drops = watch([flow], made)
         assert 0.98 < used < 1.01 and drops == 0 and delays[-1] < 2.5
+
+
+@pytest.mark.parametrize("first", [0, 2])
+def test_first_window_is_that_of_the_session(net: Chain, enforce_try: str, first: int) -> None:
+    """A session that has a rate when a connection opens, whichever end opens it."""
+    windows.delay(net, 4)
+    session = Flow(ADDRESSES[2, socket.AF_INET], ADDRESSES[0, socket.AF_INET])
+    with enforcer(net.nodes[1], enforce_try) as made:
+        made.open("e1")
+        made.set_windows(True)
+        made.set(session, 5 * MEGA)
+        flow = sender(net, first, 2 - first)
+        if first:
+            flow = Sender(flow.far, flow.near, 0)
+        granted = windows.right_edge(flow)
+        delays = []
+        traffic = Traffic(flow)
+        for _ in range(25):
+            traffic.run(0.02)
+            delays.append(tcp_info(flow, RTT) / 1000 - 4)
+        print(f"{granted} octets, delay {max(delays):.1f} ms")
+        # Three segments of 2.4 ms each, instead of 64 kB.
+        assert granted < 5000 and max(delays) < 8
+        assert made.read(session).drops == 0

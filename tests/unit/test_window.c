@@ -388,14 +388,120 @@ static void opening_is_bounded(void **state)
 
 	(void)state;
 	window_syn(&start, WINDOW_PEER, 7, syn_options(BOTH, 12, 1460));
-	assert_int_equal(window_bound_field(&start, 65535), 65535);
+	assert_int_equal(window_bound_field(&start, 4, 65535, 12, SECOND),
+			 65535);
 	window_syn_ack(&start, WINDOW_HOST, 3, 8, syn_options(BOTH, 7, 1460));
-	assert_int_equal(window_bound_field(&start, 65535), WINDOW_OPEN >> 12);
-	assert_int_equal(window_bound_field(&start, 5), 5);
+	assert_int_equal(window_bound_field(&start, 4, 5, 12, SECOND), 5);
+	assert_int_equal(window_bound_field(&start, 4, 65535, 12, SECOND),
+			 WINDOW_OPEN >> 12);
 	start.options[WINDOW_HOST] = WINDOW_SACK;
-	assert_int_equal(window_bound_field(&start, 65535), 65535);
+	assert_int_equal(window_bound_field(&start, 4, 65535, 0, SECOND),
+			 65535);
 	start.options[WINDOW_HOST] = BOTH | WINDOW_SIGNED;
-	assert_int_equal(window_bound_field(&start, 65535), 65535);
+	assert_int_equal(window_bound_field(&start, 4, 65535, 12, SECOND),
+			 65535);
+}
+
+/* A connection opens in a session that has a rate: what the first windows are, octets. */
+static u32 open_at(struct window_start *start, enum window_end first, u64 rate,
+		   u64 rtt, bool again)
+{
+	u64 host = syn_options(BOTH, 7, 1460),
+	    peer = syn_options(BOTH, 13, 1460);
+
+	*start = (struct window_start){};
+	if (first == WINDOW_HOST)
+		window_syn(start, WINDOW_HOST, 7, host);
+	else
+		window_syn(start, WINDOW_PEER, 3, peer);
+	if (first == WINDOW_PEER)
+		assert_true(window_syn_ack(start, WINDOW_HOST, 7, 4, host));
+	window_opens_at(start, again, SECOND, rate);
+	if (first == WINDOW_HOST) {
+		assert_true(window_syn_ack(start, WINDOW_PEER, 3, 8, peer));
+		return window_bound_field(start, 8, 65535, 0, SECOND + rtt);
+	}
+	return window_bound_field(start, 8, 65535, 13, SECOND + rtt) << 13;
+}
+
+static void rate_bounds_the_first_window(void **state)
+{
+	struct window_start start;
+	struct window window = {};
+	u32 field, n;
+
+	(void)state;
+	/* 20 Mbit/s and 10 ms are 25000 octets, and a segment. */
+	field = open_at(&start, WINDOW_HOST, 20 * MEGA, 10 * MS, false);
+	assert_in_range(field, 25000, 27000);
+	/* It is repeated: what was granted is kept. */
+	assert_true(window_answers(&start, 3, 8));
+	assert_false(window_answers(&start, 3, 9));
+	assert_int_equal(window_bound_field(&start, 8, 65535, 0, 2 * SECOND),
+			 field);
+	assert_in_range(open_at(&start, WINDOW_PEER, 20 * MEGA, 10 * MS, false),
+			25000, 27000 + 8192);
+	/* Slow: three segments. Without a rate, or a round-trip time: as they are. */
+	assert_int_equal(open_at(&start, WINDOW_HOST, 5 * MEGA, 4 * MS, false),
+			 3 * 1460);
+	assert_int_equal(open_at(&start, WINDOW_HOST, 0, 10 * MS, false),
+			 65535);
+	assert_int_equal(open_at(&start, WINDOW_HOST, 20 * MEGA, 10 * MS, true),
+			 65535);
+	assert_int_equal(
+		open_at(&start, WINDOW_HOST, 20 * MEGA, 9 * SECOND, false),
+		65535);
+
+	/* The first data: no acknowledgment grants more. */
+	open_at(&start, WINDOW_HOST, 5 * MEGA, 4 * MS, false);
+	assert_true(window_begin(&window, &start, SECOND));
+	for (n = 0; n < 3; n++)
+		send_data(&window, SECOND + 4 * MS, 5 * MEGA, 8 + n * 1448,
+			  1448);
+	field = acknowledge(&window, SECOND + 8 * MS, 8 + 1448, 65535);
+	assert_in_range(field << 13, 1, 8192);
+}
+
+/*
+ * The loop's correction after a round in which each of these waited for 4 ms at @before, when
+ * @after applies, octets.
+ */
+static s32 correct_after(u64 before, u64 after)
+{
+	struct window_sharing sharing = {};
+	struct window_data data = {
+		.now = 2 * SECOND,
+		.shared = 1,
+		.assigned = MEGA,
+		.sequence = 100 * MSS,
+		.length = MSS,
+		.mss = MSS,
+		.headers = HEADERS,
+	};
+	struct window window;
+	u32 n;
+
+	establish(&window, 7, 0);
+	/* Two rounds of eight: the first one began before them. */
+	for (n = 0; n < 17; n++, data.sequence += MSS) {
+		data.now += 3 * MS;
+		data.ticks = data.now;
+		data.departure = data.now + 4 * MS;
+		data.rate = n < 16 ? before : after;
+		window_sent(&window, &sharing, &data);
+	}
+	assert_int_equal(sharing.round, 2);
+	return window.extra;
+}
+
+/* A ceiling begins and ends: what waited is counted by the rate that it waited for. */
+static void loop_counts_octets(void **state)
+{
+	(void)state;
+	/* 10 kB; half of what 2 Mbit/s need in 20 ms, at most. */
+	assert_in_range(-correct_after(20 * MEGA, 2 * MEGA), 2000, 2500);
+	/* Less than a segment. */
+	assert_int_equal(correct_after(2 * MEGA, 20 * MEGA), 0);
 }
 
 #define START_SEGMENTS 40000
@@ -1405,6 +1511,8 @@ static const struct CMUnitTest tests[] = {
 	UNIT_TEST(bound_without_a_rate),
 	UNIT_TEST(first_acknowledgment_grants_little),
 	UNIT_TEST(opening_is_bounded),
+	UNIT_TEST(rate_bounds_the_first_window),
+	UNIT_TEST(loop_counts_octets),
 	UNIT_TEST(slow_start_is_never_limited),
 	UNIT_TEST(old_acknowledgments_grant_nothing_new),
 	UNIT_TEST(forged_numbers_change_nothing),

@@ -138,6 +138,13 @@
 #define WINDOW_TIME_SHIFT 10
 #define WINDOW_TIME_MAX 0x800000U
 
+/*
+ * A rate times a time, in bit/s and that unit, is so many times the octets. No sum of them
+ * is larger than WINDOW_WORK_MAX.
+ */
+#define WINDOW_WORK (8000000000ULL >> WINDOW_TIME_SHIFT)
+#define WINDOW_WORK_MAX 0x8000000000000000ULL
+
 /* Options of a SYN: a set of these, and the scale and the segment size behind them. */
 #define WINDOW_SCALED 1
 #define WINDOW_SACK 2
@@ -167,14 +174,25 @@ enum window_end {
 
 /**
  * struct window_start - the SYNs of a connection that opens; initially 0
+ * @rate: the connection's part of the rate of its session when the host's SYN left, bit/s;
+ *	0: none
  * @seen: bit 1 << end: its SYN was seen
  * @options: of each end's SYN
  * @sequence: of each end's SYN
+ * @departed: when the host's SYN left, if it is timed; 0: it is not
+ * @rtt: the round-trip time that it found; 0: unknown
+ * @right: the right edge that the peer has granted since
+ * @granted: @right is valid
  */
 struct window_start {
+	u64 rate;
 	u32 seen;
 	u32 options[2];
 	u32 sequence[2];
+	u32 departed;
+	u32 rtt;
+	u32 right;
+	u32 granted;
 };
 
 /**
@@ -207,6 +225,7 @@ struct window_start {
  * @sack: both ends use SACK
  * @sending: @sent is valid
  * @acked: @ack and @right are valid
+ * @opened: @right is valid until then: what was granted before the first data
  * @lowered: the window was lowered in the last acknowledgment
  * @limited: before the last acknowledgment, the lowered window held data back
  * @near: bit 0: in this round, bit 1: in the one before, a quarter of the lowered
@@ -255,6 +274,7 @@ struct window {
 	u8 least;
 	u8 changes;
 	u8 chosen;
+	u8 opened;
 };
 
 /**
@@ -263,8 +283,9 @@ struct window {
  * @round: its number
  * @segments: sent in it
  * @connections: that sent in it, and in the one before
- * @least: shortest wait in the pacer, in it and in the one before
- * @missed: how long the pacer was idle as windows held data back; the same
+ * @least: least that waited in the pacer, in it and in the one before; in
+ *	1 / WINDOW_WORK octets, at the rate of that time, which may be another one by now
+ * @missed: what the pacer did not send as windows held data back; the same
  * @reached: octets on the wire that connections sent whose acknowledgments arrive here
  * @limited: those of them that left while their connection was at the right edge of a
  *	lowered window, or after a round in which the pacer always had a packet
@@ -284,8 +305,8 @@ struct window_sharing {
 	u32 round;
 	u32 segments;
 	u32 connections[2];
-	u32 least[2];
-	u32 missed[2];
+	u64 least[2];
+	u64 missed[2];
 	u64 reached;
 	u64 limited;
 	u64 elsewhere;
@@ -305,11 +326,16 @@ static inline u32 window_time(u64 ns)
 	return ns >> WINDOW_TIME_SHIFT;
 }
 
-/* Octets that a rate sends in a time of at most WINDOW_TIME_MAX. */
+/* What a rate sends in a time of at most WINDOW_TIME_MAX, in 1 / WINDOW_WORK octets. */
+static __always_inline u64 window_work(u64 rate, u64 time)
+{
+	return fp_min64(rate, 1ULL << 40) * fp_min64(time, WINDOW_TIME_MAX);
+}
+
+/* The same in octets. */
 static __always_inline u64 window_octets(u64 rate, u64 time)
 {
-	return fp_min64(rate, 1ULL << 40) * time /
-	       (8000000000ULL >> WINDOW_TIME_SHIFT);
+	return window_work(rate, time) / WINDOW_WORK;
 }
 
 /* --- the start of a connection ------------------------------------------- */
@@ -365,6 +391,10 @@ static __always_inline void window_syn(struct window_start *start,
 	start->seen = 1U << end;
 	start->sequence[end] = sequence;
 	start->options[end] = options;
+	start->rate = 0;
+	start->departed = 0;
+	start->rtt = 0;
+	start->granted = 0;
 }
 
 /**
@@ -391,6 +421,15 @@ static __always_inline bool window_syn_ack(struct window_start *start,
 	start->sequence[end] = sequence;
 	start->options[end] = options;
 	return true;
+}
+
+/* Does a peer's SYN repeat the one that accepted the connection? */
+static inline bool window_answers(const struct window_start *start,
+				  u32 sequence, u32 ack)
+{
+	return start->seen == WINDOW_BOTH &&
+	       start->sequence[WINDOW_PEER] == sequence &&
+	       start->sequence[WINDOW_HOST] + 1 == ack;
 }
 
 /**
@@ -438,19 +477,81 @@ static inline u32 window_scale(const struct window_start *start)
 					     0;
 }
 
+/* Does the SYN of a host repeat the one that is known? */
+static inline bool window_repeats(const struct window_start *start,
+				  u32 sequence)
+{
+	return start->seen & 1U << WINDOW_HOST &&
+	       start->sequence[WINDOW_HOST] == sequence;
+}
+
+/**
+ * window_opens_at() - the SYN of a host leaves
+ * @start: of the connection, which has it
+ * @again: it is not the first one: its answer is not timed (RFC 6298, 3)
+ * @departure: from the pacer, ns
+ * @rate: the connection's part of the rate of its session, bit/s; 0: none
+ */
+static inline void window_opens_at(struct window_start *start, bool again,
+				   u64 departure, u64 rate)
+{
+	start->departed = again ? 0 : window_time(departure) | 1;
+	start->rate = rate;
+}
+
+/* Octets that a host may send before its first data were acknowledged. */
+WINDOW_PART u32 window_opening(const struct window_start *start)
+{
+	u32 patience = WINDOW_PATIENCE >> WINDOW_TIME_SHIFT, mss, least;
+	u64 size;
+
+	if (!start || !start->rate || !start->rtt)
+		return WINDOW_OPEN;
+	mss = fp_min(window_mss(start->options[WINDOW_HOST]),
+		     window_mss(start->options[WINDOW_PEER]));
+	least = WINDOW_SEGMENTS * mss;
+	if (window_octets(start->rate, patience) < least)
+		least = WINDOW_LEAST * mss;
+	size = window_octets(start->rate, start->rtt) + WINDOW_RESERVE * mss;
+	return fp_min64(fp_max64(size, least), WINDOW_OPEN);
+}
+
 /**
  * window_bound_field() - choose the window of an acknowledgment before the first data
  * @start: of the connection
+ * @ack: the acknowledged sequence number
  * @field: window field
+ * @scale: of it: that of a SYN is not scaled
+ * @now: ns
+ *
+ * A session may have a rate when its connection opens. Then even the first window, of
+ * 64 kB, may be too long: what is granted remains granted.
  *
  * Return: the window field, at most @field.
  */
-static inline u32 window_bound_field(const struct window_start *start,
-				     u32 field)
+static inline u32 window_bound_field(struct window_start *start, u32 ack,
+				     u32 field, u32 scale, u64 now)
 {
+	u32 unit = 1U << (scale & 15), room, granted, sample;
+
 	if (!window_allowed(start))
 		return field;
-	return fp_min(field, WINDOW_OPEN >> (window_scale(start) & 15));
+	if (start->departed) {
+		sample = window_time(now) - start->departed;
+		start->departed = 0;
+		start->rtt = sample <= WINDOW_TIME_MAX ? sample : 0;
+	}
+	room = window_opening(start);
+	granted = start->right - ack;
+	if (start->granted && (s32)granted > (s32)room)
+		room = granted;
+	/* A unit may be longer than all of it. */
+	field = fp_min(field, (room + unit - 1) >> (scale & 15));
+	granted = ack + (field << (scale & 15));
+	if (!start->granted || window_before(start->right, granted))
+		start->right = granted;
+	start->granted = 1;
+	return field;
 }
 
 /**
@@ -473,6 +574,9 @@ static inline bool window_begin(struct window *window,
 		return false;
 	window->scale = window_scale(start);
 	window->sack = !!(host & peer & WINDOW_SACK);
+	window->rtt[0] = start->rtt;
+	window->right = start->right;
+	window->opened = start->granted;
 	window->known = 1;
 	return true;
 }
@@ -514,8 +618,8 @@ WINDOW_PART int window_correct(struct window *window,
 	bdp = window_in_flight(window, window->rate, rtt);
 	longest = window_in_flight(window, window->rate,
 				   fp_max(rtt, window->rtt_most));
-	missed = window_octets(window->rate, sharing->missed[1]);
-	least = window_octets(window->rate, sharing->least[1]);
+	missed = sharing->missed[1] / WINDOW_WORK;
+	least = sharing->least[1] / WINDOW_WORK;
 	most = 2 * longest - bdp;
 	lowest = -(s64)(bdp / 2);
 	extra = window->extra;
@@ -612,7 +716,7 @@ WINDOW_PART int window_turn(struct window_sharing *sharing, u64 now)
 	sharing->connections[1] = sharing->connections[0];
 	sharing->connections[0] = 0;
 	sharing->least[1] = sharing->least[0];
-	sharing->least[0] = WINDOW_TIME_MAX;
+	sharing->least[0] = WINDOW_WORK_MAX;
 	sharing->missed[1] = sharing->missed[0];
 	sharing->missed[0] = 0;
 	sharing->segments = 0;
@@ -737,12 +841,15 @@ static __always_inline void window_share(const struct window *window,
 {
 	u64 wait = (data->departure - data->now) >> WINDOW_TIME_SHIFT;
 	u64 missed = data->missed >> WINDOW_TIME_SHIFT;
+	u64 rate = data->rate ?: 1;
 
 	sharing->segments++;
-	sharing->least[0] = fp_min64(sharing->least[0], wait);
+	sharing->least[0] =
+		fp_min64(sharing->least[0], window_work(rate, wait));
 	if (missed && data->held && !window_opens(window))
 		sharing->missed[0] =
-			fp_min64(sharing->missed[0] + missed, WINDOW_TIME_MAX);
+			fp_min64(sharing->missed[0] + window_work(rate, missed),
+				 WINDOW_WORK_MAX);
 }
 
 /**
@@ -817,8 +924,9 @@ static __always_inline void window_sample(struct window *window, u64 now)
 	window->rtt_most -= window->rtt_most / 16;
 	window->rtt_most = fp_max(window->rtt_most, sample);
 	if (now - window->period > WINDOW_PERIOD) {
+		/* That of SYNs only counts until data were timed. */
+		window->rtt[1] = window->period ? window->rtt[0] : 0;
 		window->period = now;
-		window->rtt[1] = window->rtt[0];
 		window->rtt[0] = sample;
 	} else if (!window->rtt[0] || sample < window->rtt[0]) {
 		window->rtt[0] = sample;
@@ -1031,10 +1139,11 @@ static __always_inline void window_begin_edge(struct window *window,
 {
 	u32 room = ack->offered - ack->ack;
 
-	/* At most what SYNs and window_bound_field() granted, or others that were not seen. */
-	if (!window->silent)
-		room = fp_min(room, WINDOW_OPEN);
-	window->right = ack->ack + room;
+	/* Others that were not seen may have granted all of it. */
+	if (window->silent)
+		window->right = ack->offered;
+	else if (!window->opened)
+		window->right = ack->ack + fp_min(room, WINDOW_OPEN);
 	window->from = ack->ack;
 	window->since = window_time(ack->ticks);
 	window->acked = 1;

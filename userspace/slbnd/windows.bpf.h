@@ -294,31 +294,6 @@ static __always_inline void take_entry(struct window_entry *entry,
 	entry->window = (struct window){};
 }
 
-/* Note the SYN of a host. */
-static __always_inline void note_host(struct __sk_buff *skb,
-				      struct scratch *scratch,
-				      struct window_entry *entry)
-{
-	u32 sequence = bpf_ntohl(scratch->tcp.seq);
-	u32 ack = bpf_ntohl(scratch->tcp.ack_seq);
-	struct window_start *start;
-
-	read_options(skb);
-	if (!connections_same(&entry->key, &scratch->key))
-		take_entry(entry, &scratch->key);
-	if (!scratch->tcp.ack) {
-		window_syn(&entry->start, WINDOW_HOST, sequence,
-			   scratch->options);
-		return;
-	}
-	start = bpf_map_lookup_elem(&starts, &scratch->key);
-	if (!start || !window_syn_ack(start, WINDOW_HOST, sequence, ack,
-				      scratch->options))
-		return;
-	entry->start = *start;
-	bpf_map_delete_elem(&starts, &scratch->key);
-}
-
 /* Note the SYN of a peer that opens a connection. */
 static __always_inline void note_peer(struct __sk_buff *skb,
 				      struct scratch *scratch)
@@ -433,6 +408,53 @@ static __always_inline void note_data(struct scratch *scratch)
 	if (limit)
 		data->assigned = fp_min64(limit->rate, data->rate);
 	window_reload();
+}
+
+/* The SYN that is kept leaves: note what the first window depends on. */
+static __always_inline void note_opening(struct scratch *scratch,
+					 struct window_entry *entry, bool again)
+{
+	const struct window_sharing *sharing;
+	u64 rate;
+
+	note_data(scratch);
+	rate = scratch->data.assigned;
+	sharing = bpf_map_lookup_elem(&sharings, &scratch->slot);
+	if (sharing)
+		rate /= 1 + fp_max(sharing->connections[0],
+				   sharing->connections[1]);
+	window_opens_at(&entry->start, again, scratch->data.departure, rate);
+}
+
+/* Note the SYN of a host. */
+static __always_inline void note_host(struct __sk_buff *skb,
+				      struct scratch *scratch,
+				      struct window_entry *entry)
+{
+	u32 sequence = bpf_ntohl(scratch->tcp.seq);
+	u32 ack = bpf_ntohl(scratch->tcp.ack_seq);
+	struct window_start *start;
+	bool again;
+
+	read_options(skb);
+	if (!connections_same(&entry->key, &scratch->key))
+		take_entry(entry, &scratch->key);
+	again = window_repeats(&entry->start, sequence);
+	if (!scratch->tcp.ack) {
+		window_syn(&entry->start, WINDOW_HOST, sequence,
+			   scratch->options);
+		note_opening(scratch, entry, again);
+		return;
+	}
+	start = bpf_map_lookup_elem(&starts, &scratch->key);
+	if (start && window_syn_ack(start, WINDOW_HOST, sequence, ack,
+				    scratch->options)) {
+		entry->start = *start;
+		bpf_map_delete_elem(&starts, &scratch->key);
+	} else if (!again) {
+		return;
+	}
+	note_opening(scratch, entry, again);
 }
 
 /* Data of a connection leave. Returns whether windows reach them. */
@@ -558,17 +580,18 @@ static __always_inline struct window_entry *find_entry(struct scratch *scratch)
 }
 
 /* The same for one before the first data. Not static: see get_scratch(). */
-__noinline int windows_bound_field(const struct window_entry *entry)
+__noinline int windows_bound_field(struct window_start *start, u32 scale)
 {
 	struct scratch *scratch = get_scratch();
 	const struct rates_key *key;
 
-	if (!scratch || !entry)
+	if (!scratch || !start)
 		return 0;
 	key = &scratch->key;
 	if (is_excepted(key, key->source) || is_excepted(key, key->destination))
 		return scratch->ack.field;
-	return window_bound_field(&entry->start, scratch->ack.field);
+	return window_bound_field(start, scratch->ack.ack, scratch->ack.field,
+				  scale, bpf_ktime_get_ns());
 }
 
 /* The data that are timed have been acknowledged. Not static: see get_scratch(). */
@@ -599,7 +622,8 @@ __noinline int windows_acknowledge(void)
 	window = &entry->window;
 	/* The window may be that of an earlier connection with the same ports. */
 	if (window_follows(&entry->start, ack->ack))
-		return windows_bound_field(entry);
+		return windows_bound_field(&entry->start,
+					   window_scale(&entry->start));
 	if (!window->known)
 		return ack->field;
 	ack->ticks = get_ticks();
@@ -844,11 +868,13 @@ static __always_inline u32 answer(struct __sk_buff *skb,
 	read_options(skb);
 	if (tcp->syn) {
 		entry = find_entry(scratch);
-		if (entry)
-			window_syn_ack(&entry->start, WINDOW_PEER,
-				       bpf_ntohl(tcp->seq), ack->ack,
-				       scratch->options);
-		return ack->field;
+		if (!entry || (!window_syn_ack(&entry->start, WINDOW_PEER,
+					       bpf_ntohl(tcp->seq), ack->ack,
+					       scratch->options) &&
+			       !window_answers(&entry->start,
+					       bpf_ntohl(tcp->seq), ack->ack)))
+			return ack->field;
+		return windows_bound_field(&entry->start, 0);
 	}
 	/* Short frames are padded. */
 	ack->octets = scratch->size <= 6 ? 0 : scratch->size;
