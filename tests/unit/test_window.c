@@ -504,6 +504,33 @@ static void loop_counts_octets(void **state)
 	assert_int_equal(correct_after(2 * MEGA, 20 * MEGA), 0);
 }
 
+/*
+ * Most of a window was in flight, and then nothing for 50 ms: once, by the sender itself (BBR does
+ * so each 10 s), or in each round, as what it sends next is on its way from the host.
+ */
+static void one_pause_does_not_open_the_window(void **state)
+{
+	struct window_sharing sharing = {
+		.missed = { 0, window_work(20 * MEGA, window_time(50 * MS)) },
+	};
+	struct window window;
+
+	(void)state;
+	establish(&window, 7, 0);
+	window.near = 1;
+	window_correct(&window, &sharing);
+	/* It is idle in the next round, too, but has little in flight. */
+	window.near = 2;
+	window_correct(&window, &sharing);
+	assert_int_equal(window.extra, 0);
+	window.near = 1;
+	window_correct(&window, &sharing);
+	assert_int_equal(window.extra, 0);
+	window.near = 3;
+	window_correct(&window, &sharing);
+	assert_in_range(window.extra, 4 * MSS, 5 * MSS);
+}
+
 #define START_SEGMENTS 40000
 /* A segment at 10 Gbit/s, ns. */
 #define START_SPACE 1200
@@ -1513,6 +1540,7 @@ static const struct CMUnitTest tests[] = {
 	UNIT_TEST(opening_is_bounded),
 	UNIT_TEST(rate_bounds_the_first_window),
 	UNIT_TEST(loop_counts_octets),
+	UNIT_TEST(one_pause_does_not_open_the_window),
 	UNIT_TEST(slow_start_is_never_limited),
 	UNIT_TEST(old_acknowledgments_grant_nothing_new),
 	UNIT_TEST(forged_numbers_change_nothing),

@@ -233,6 +233,7 @@ struct window_start {
  * @merged: segments that it merged when it last did; 0: it never did
  * @silent: acknowledgments come another way
  * @full: it sent a full segment
+ * @dry: the pacer ran dry in the last round, in which it had as much in flight
  * @least: segments of the least window
  * @changes: counts changes of what @size depends on, but for the round-trip time
  * @chosen: @changes for which @size was computed
@@ -275,6 +276,7 @@ struct window {
 	u8 changes;
 	u8 chosen;
 	u8 opened;
+	u8 dry;
 };
 
 /**
@@ -610,6 +612,7 @@ WINDOW_PART int window_correct(struct window *window,
 {
 	u64 bdp, longest, missed, least;
 	s64 extra, most, lowest;
+	bool dry;
 	u32 rtt;
 
 	if (!window || !sharing)
@@ -623,11 +626,14 @@ WINDOW_PART int window_correct(struct window *window,
 	most = 2 * longest - bdp;
 	lowest = -(s64)(bdp / 2);
 	extra = window->extra;
+	/* A sender may pause once by itself, as BBR does. */
+	dry = window->dry;
+	window->dry = missed && window->near & 1;
 
 	if (missed && window->limited)
 		extra += fp_min64(missed, WINDOW_MAX) / 2 /
 			 (window->others + 1U);
-	else if (missed && window->near)
+	else if (dry && window->dry)
 		extra += fp_min64(missed / (window->others + 1U), bdp / 8);
 	else if (!missed && least > window->mss + window->headers)
 		extra -=
