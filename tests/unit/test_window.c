@@ -792,6 +792,51 @@ static void round_trips_are_forgotten(void **state)
 			window_time(60 * MS) + 1);
 }
 
+/* The loop does not make room for a queue at a link, unless it lasts, or is none. */
+static void queues_at_links_drain(void **state)
+{
+	/* Two round trips, and whether the window grows from the second on, and after 1 s. */
+	static const struct {
+		u64 first, second;
+		bool grows, later;
+	} cases[] = {
+		{ 20 * MS, 22 * MS, true, true },
+		{ 22 * MS, 30 * MS, true, true },
+		{ 30 * MS, 22 * MS, true, true },
+		{ 30 * MS, 24 * MS, false, true },
+		{ 39 * MS, 39 * MS, false, true },
+		{ 42 * MS, 42 * MS, true, true },
+	};
+	u32 n;
+
+	(void)state;
+	for (n = 0; n < ARRAY_SIZE(cases); n++) {
+		struct window_sharing sharing = { .since = 2 * SECOND };
+		struct window window;
+		s32 before;
+
+		establish(&window, 7, 0);
+		window.limited = 1;
+		window.pending = window_time(SECOND);
+		window_sample(&window, SECOND + cases[n].first);
+		window.pending = window_time(SECOND);
+		window_sample(&window, SECOND + cases[n].second);
+		sharing.missed[1] = 10000 * WINDOW_WORK;
+		before = window.extra;
+		window_correct(&window, &sharing);
+		assert_int_equal(window.extra > before, cases[n].grows);
+		before = window.extra;
+		sharing.since += WINDOW_DRAIN - 2 * MS;
+		window_correct(&window, &sharing);
+		if (!cases[n].grows)
+			assert_int_equal(window.extra, before);
+		window.extra = 0;
+		sharing.since += 4 * MS;
+		window_correct(&window, &sharing);
+		assert_int_equal(window.extra > 0, cases[n].later);
+	}
+}
+
 /* --- random connections --------------------------------------------------- */
 
 /* What a random connection must keep: see window.h. */
@@ -1549,6 +1594,7 @@ static const struct CMUnitTest tests[] = {
 	UNIT_TEST(checksums_remain_valid),
 	UNIT_TEST(silence_is_noticed_once),
 	UNIT_TEST(round_trips_are_forgotten),
+	UNIT_TEST(queues_at_links_drain),
 	UNIT_TEST(random_walks_keep_the_rules),
 	UNIT_TEST(pacer_is_short_and_full),
 	UNIT_TEST(receivers_may_read_in_steps),

@@ -13,7 +13,9 @@
  * trip: if the pacer ran dry while the window limited the sender, the window grows by half
  * of what was missed; if a packet or more always waited, it shrinks by half of that. All
  * of it would be too much: the pacer may have run dry several times in a round trip, as
- * acknowledgments came in bursts.
+ * acknowledgments came in bursts. While data wait at a link the window does not grow:
+ * the pacer runs dry as acknowledgments are late, and with more in flight in all
+ * connections, the queue would remain until links have capacity that they do not assign.
  * Data and acknowledgments between host and router are not seen, nor measured: if they
  * may be what holds a sender back, the window grows slowly.
  *
@@ -121,6 +123,14 @@
 /* Without an acknowledgment for so long, at least, they come another way, ns. */
 #define WINDOW_SILENCE 1000000000ULL
 
+/*
+ * Data wait at a link if the last two round trips exceed the least one by a sixteenth and
+ * WINDOW_QUEUE, but do not exceed twice the least one: then the receiver is slow. After
+ * WINDOW_DRAIN they are taken for a longer path. Both in ns.
+ */
+#define WINDOW_QUEUE 1000000ULL
+#define WINDOW_DRAIN 1000000000ULL
+
 /* The longest window of TCP, and the largest scale (RFC 7323, 2.3). */
 #define WINDOW_MAX 0x40000000U
 #define WINDOW_SCALE_MAX 14
@@ -205,6 +215,8 @@ struct window_start {
  * @period: when the period of @rtt[0] began, ns
  * @rtt: least round-trip time of this period and of the one before; 0: none
  * @rtt_most: the longest of the last samples: less a sixteenth for each later one
+ * @last: the last two samples of the round-trip time
+ * @queued: since when its data wait at links; 0: they do not
  * @right: the highest right edge that was granted
  * @ack: the last acknowledgment
  * @field: its window field
@@ -246,6 +258,8 @@ struct window {
 	u64 period;
 	u32 rtt[2];
 	u32 rtt_most;
+	u32 last[2];
+	u32 queued;
 	u32 right;
 	u32 ack;
 	u32 field;
@@ -606,6 +620,24 @@ WINDOW_PART u64 window_in_flight(const struct window *window, u64 rate,
 			WINDOW_MAX);
 }
 
+/*
+ * Do data wait at links, and not for long yet? @now: in units of struct window, not 0.
+ */
+static __always_inline bool window_queues(struct window *window, u32 now)
+{
+	u32 rtt = window_rtt(window);
+	u32 most = rtt + rtt / 16 + (WINDOW_QUEUE >> WINDOW_TIME_SHIFT);
+
+	if (window->last[0] <= most || window->last[1] <= most ||
+	    window->last[0] > 2 * rtt) {
+		window->queued = 0;
+		return false;
+	}
+	if (!window->queued)
+		window->queued = now;
+	return now - window->queued < WINDOW_DRAIN >> WINDOW_TIME_SHIFT;
+}
+
 /* The loop: correct the window by what was observed in the last round. */
 WINDOW_PART int window_correct(struct window *window,
 			       const struct window_sharing *sharing)
@@ -630,6 +662,8 @@ WINDOW_PART int window_correct(struct window *window,
 	dry = window->dry;
 	window->dry = missed && window->near & 1;
 
+	if (window_queues(window, window_time(sharing->since) | 1))
+		missed = 0;
 	if (missed && window->limited)
 		extra += fp_min64(missed, WINDOW_MAX) / 2 /
 			 (window->others + 1U);
@@ -929,6 +963,8 @@ static __always_inline void window_sample(struct window *window, u64 now)
 		return;
 	window->rtt_most -= window->rtt_most / 16;
 	window->rtt_most = fp_max(window->rtt_most, sample);
+	window->last[1] = window->last[0];
+	window->last[0] = sample;
 	if (now - window->period > WINDOW_PERIOD) {
 		/* That of SYNs only counts until data were timed. */
 		window->rtt[1] = window->period ? window->rtt[0] : 0;
