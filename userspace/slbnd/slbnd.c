@@ -161,8 +161,6 @@ static void session_answered(struct agent *agent, struct session *session,
 /* Log the destination of a session whose marks do not arrive, once in a while. */
 static void log_unmarked(const struct session *session)
 {
-	static const char unseen[] =
-		"marks: no marks seen on the way to %s: links behind whoever clears DSCPs take its packets for unassigned";
 	char text[INET6_ADDRSTRLEN];
 	static u64 logged;
 
@@ -171,7 +169,8 @@ static void log_unmarked(const struct session *session)
 	logged = clock_now() + LOG_UNMARKED;
 	inet_ntop(session->flow.family, session->flow.destination, text,
 		  sizeof(text));
-	log_warning(unseen, text);
+	log_warning("marks: no marks seen on the way to %s: see slbnctl(8)",
+		    text);
 }
 
 static void session_changed(struct agent *agent, struct session *session)
