@@ -11,16 +11,18 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.kernel.net import sh, wait_for
-from tests.kernel.slbn import MEGA, Chain, chain
+from tests.kernel.slbn import MEGA, Chain
 from tests.kernel.slbnd import SLBND, agent
 from tests.kernel.test_slbnd import rates, wait_for_rates
+from tests.kernel.test_slbnd_restart import kept, net
 from tests.linux_source import TOP
+
+__all__ = ["kept", "net"]  # fixtures
 
 TREES = {"before": Path(os.environ["BEFORE"]), "now": TOP}
 releases = pytest.mark.parametrize("which", ["before", "now"])
@@ -30,26 +32,6 @@ CONTINUES = {"before": "now", "now": "before"}
 @pytest.fixture(autouse=True, scope="module")
 def module() -> None:
     sh(f"insmod {os.environ['MODULE']}")
-
-
-@pytest.fixture
-def net() -> Iterator[Chain]:
-    with chain(3) as made:
-        made.attach(0, "rate 100mbit headroom 0")
-        made.tc(0, "qdisc replace dev e0 parent 1:1 fq flow_limit 10000")
-        made.attach(1, "rate 50mbit headroom 0")
-        made.attach(2, "rate 80mbit headroom 0 edge")
-        yield made
-
-
-@pytest.fixture
-def kept(tmp_path: Path) -> Iterator[tuple[str, ...]]:
-    """The options of slbnd's unit: it continues after an upgrade."""
-    pins = tmp_path / "bpf" / "slbnd"
-    pins.parent.mkdir()
-    sh(f"mount -t bpf bpf {pins.parent}")
-    yield ("--devices", "e0", "--state", str(tmp_path / "state"), "--pins", str(pins))
-    sh(f"umount {pins.parent}")
 
 
 def use(monkeypatch: pytest.MonkeyPatch, which: str) -> None:
@@ -73,7 +55,7 @@ def test_agent_has_exact_rates(
 ) -> None:
     """Rates of two sessions over three links, shown by slbnctl of both releases."""
     use(monkeypatch, which)
-    with agent(net.nodes[0], tmp_path, *kept) as slbnd, slbnd.connect() as us:
+    with agent(net.nodes[0], tmp_path, "--devices", "e0", *kept) as slbnd, slbnd.connect() as us:
         first = us.join("10.0.2.2", stays=True)
         wait_for_rates(us, {first: 50 * MEGA})
         second = us.join("10.0.2.2", weight=4, stays=True)
@@ -121,13 +103,13 @@ def test_agent_is_replaced(
     """By that of the other release, which says that it does not know the state; no link counts a
     session twice for longer than two epochs."""
     use(monkeypatch, which)
-    with agent(net.nodes[0], tmp_path, *kept) as slbnd, slbnd.connect() as us:
+    with agent(net.nodes[0], tmp_path, "--devices", "e0", *kept) as slbnd, slbnd.connect() as us:
         joined = us.join("10.0.2.2", 10 * MEGA, stays=True)
         wait_for_rates(us, {joined: 10 * MEGA})
         slbnd.end(signal.SIGUSR1)
     capfd.readouterr()
     use(monkeypatch, CONTINUES[which])
-    with agent(net.nodes[0], tmp_path, *kept) as slbnd, slbnd.connect() as us:
+    with agent(net.nodes[0], tmp_path, "--devices", "e0", *kept) as slbnd, slbnd.connect() as us:
         assert rates(us) == {}
         assert "of another version" in capfd.readouterr().err
         joined = us.join("10.0.2.2", 10 * MEGA, stays=True)
