@@ -131,8 +131,8 @@ def test_workloads_are_sound(workload: Workload) -> None:
     for flow in made[1].flows:
         assert 0 <= flow.start < flow.stop <= workload.seconds
         assert {flow.source, flow.destination} <= workload.uplinks.keys()
-    # fairflow's limit for one host.
-    assert max(map(len, made[1].by_source().values())) <= 1024
+    numbers = [number for own in made[1].by_program().values() for number in own]
+    assert sorted(numbers) == list(range(len(made[1].flows)))
     assert {flow.sender for flow in made[1].flows} <= set(range(workload.senders))
     assert all(0 < when < workload.seconds for when, _, _ in made[1].changes)
 
@@ -150,6 +150,15 @@ def test_flows_begin_at_many_hosts() -> None:
     short = Plan.of(WORKLOADS["data-mining"], "slbn", "cubic", 1)
     counts = Counter(flow.sender for flow in short.flows)
     assert len(short.flows) > 100 and len(counts) > 40 and len(set(counts.values())) > 3
+
+
+def test_flows_of_a_node_are_split_among_programs() -> None:
+    """fairflow refuses more than 1024 flows; names are those of its files."""
+    programs = Plan.of(WORKLOADS["many-flows-10g"], "slbn", "cubic", 1).by_program()
+    assert list(programs) == ["l", *(f"l-{n}" for n in range(1, 20))]
+    assert [len(numbers) for numbers in programs.values()] == [1024] * 19 + [544]
+    few = Plan.of(WORKLOADS["parking-lot"], "slbn", "cubic", 1)
+    assert list(few.by_program()) == ["p0", "p1", "p2"]
 
 
 def test_flows_begin_behind_four_access_routers() -> None:

@@ -131,8 +131,9 @@ def start_sinks(programs: Programs, plan: Plan, begin: float) -> None:
 
 
 def start_senders(programs: Programs, plan: Plan, begin: float) -> None:
-    for node, numbers in plan.by_source().items():
+    for name, numbers in plan.by_program().items():
         words = []
+        node = plan.flows[numbers[0]].source
         own = abilene.senders_of(programs.lab.network, node)
         for number in numbers:
             flow = plan.flows[number]
@@ -146,7 +147,7 @@ def start_senders(programs: Programs, plan: Plan, begin: float) -> None:
                 word += f",bytes={flow.size + flow.first}" if flow.size else ""
                 word += f",open={flow.open:.6f},first={flow.first}" if flow.first else ""
             words.append(word)
-        programs.start_senders(node, abilene.host(node), begin, plan.look, words)
+        programs.start_senders(name, abilene.host(node), begin, plan.look, words)
 
 
 def change_rate(lab: Laboratory, plan: Plan, end: End, rate: int) -> None:

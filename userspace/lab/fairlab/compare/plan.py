@@ -42,6 +42,8 @@ from fairlab.slbn.mesh import Mesh, Wire, link_name
 DATA = "compare-data.json"
 #: How the files of the reports of UDP's sinks end.
 UDP_SINK = "-udp.json"
+#: The flows of one of fairflow's processes, at most (FLOWS_MAX).
+PROGRAM_FLOWS = 1024
 #: What a link may send at once: tbf's burst, and a packet on the way.
 BURST = 4 * FRAME
 PAYLOAD = {"udp": UDP_PART, "tcp": TCP_PART}
@@ -128,7 +130,7 @@ class Plan(Job[Numbers]):
     def memory(self) -> int:
         """The memory of a guest [MiB]: packets in flight are kept by both ends."""
         most = max(wire.rate for wire in self.mesh.wires)
-        return 2048 if most < 10**9 else 4096
+        return 2048 if most < 10**9 else 4096 if most < 10**10 else 16384
 
     def check_engine(self, engine: Engine) -> None:
         sessions.require_virtual(engine)
@@ -205,12 +207,19 @@ class Plan(Job[Numbers]):
     def weight_of(self, flow: Flow) -> int:
         return self.weights[flow.sender % len(self.weights)]
 
-    def by_source(self) -> dict[str, list[int]]:
-        """The numbers of the flows of each node's host."""
-        found: dict[str, list[int]] = {}
+    def by_program(self) -> dict[str, list[int]]:
+        """The numbers of the flows of each of fairflow's processes, by its name.
+
+        A node has one, and more if it has more flows than one of them can send.
+        """
+        by_node: dict[str, list[int]] = {}
         for number, flow in enumerate(self.flows):
-            found.setdefault(flow.source, []).append(number)
-        return found
+            by_node.setdefault(flow.source, []).append(number)
+        return {
+            f"{node}-{first // PROGRAM_FLOWS}" if first else node: numbers[first:][:PROGRAM_FLOWS]
+            for node, numbers in by_node.items()
+            for first in range(0, len(numbers), PROGRAM_FLOWS)
+        }
 
 
 def read(plan: Plan, work: Path) -> Numbers:
@@ -274,8 +283,8 @@ def read(plan: Plan, work: Path) -> Numbers:
 def evidence(plan: Plan, work: Path, document: dict[str, Any]) -> trust.Evidence:
     """What the run has recorded, for trust.py."""
     flows = {}
-    for node, numbers in plan.by_source().items():
-        head, _ = samples.read(work / f"{node}.fair")
+    for program, numbers in plan.by_program().items():
+        head, _ = samples.read(work / f"{program}.fair")
         for n, number in enumerate(numbers):
             asked, flow = plan.cc, head["flows"][n]
             if plan.flows[number].udp:
@@ -374,8 +383,8 @@ def slowdowns(plan: Plan, ended: list[tuple[Flow, float]]) -> list[float]:
 def udp_sent(plan: Plan, work: Path) -> dict[str, float]:
     """The bytes of UDP's frames that hosts have sent, by pair."""
     found: dict[str, float] = {}
-    for node, numbers in plan.by_source().items():
-        head, _ = samples.read(work / f"{node}.fair")
+    for name, numbers in plan.by_program().items():
+        head, _ = samples.read(work / f"{name}.fair")
         for n, number in enumerate(numbers):
             flow = plan.flows[number]
             if flow.udp:
@@ -432,8 +441,8 @@ def band_waits(document: dict[str, Any]) -> Numbers | None:
 
 def outputs(plan: Plan, work: Path) -> Iterator[tuple[int, Flow, dict[str, Any], Any]]:
     """Of each TCP flow: its number, fairflow's totals, its samples."""
-    for node, numbers in plan.by_source().items():
-        head, rows = samples.read(work / f"{node}.fair")
+    for name, numbers in plan.by_program().items():
+        head, rows = samples.read(work / f"{name}.fair")
         for n, number in enumerate(numbers):
             if not plan.flows[number].udp:
                 yield number, plan.flows[number], head["flows"][n], rows[rows["flow"] == n]

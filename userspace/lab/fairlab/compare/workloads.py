@@ -420,6 +420,9 @@ WORKLOADS = {
         MANY_FLOWS,
         from_one_host(MANY_FLOWS),
         long_flows(
+            "many-flows-10g", "20,000 flows", 10 * GBIT, 20, bdp(10 * GBIT, 20), 20000, 20, 5
+        ),
+        long_flows(
             "variable", "20 to 100 Mbit/s, changed each second",
             100 * MBIT, 50, bdp(100 * MBIT, 50), 4, 60, changes=steps,
         ),
