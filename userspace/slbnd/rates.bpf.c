@@ -9,9 +9,8 @@
  * one does not, as the packet was admitted at the rate of its time, and 64 kB that were
  * merged (GSO) may take seconds at the new one. A flow that paused may send a burst of
  * ENFORCE_BURST: otherwise a sender that is often a little late would never reach its
- * rate. slbnd lets it be longer
- * while TCP's slow start has not reached the rate (flows.h), and it is longer for
- * flows of acknowledgements (SMALL_BURST).
+ * rate. slbnd lets it be longer while TCP's slow start has not reached the rate
+ * (flows.h), and it is longer for flows of acknowledgements (SMALL_BURST).
  *
  * CoDel (codel.h) keeps the queue of a flow short if the flow responds: it marks or
  * drops packets that wait for longer than a target. A packet's delay is known when
