@@ -576,25 +576,35 @@ def test_verdicts_are_paired() -> None:
 
 
 def test_tables_of_a_page_are_replaced(tmp_path: Path) -> None:
-    rows = [["fq_codel", "96.0"], ["slbn", "91.0"]]
+    columns = ["stack", "goodput, Mbit/s", "Jain index", "queue delay p50, ms", "loss of TCP, %"]
+    rows = [
+        ["fq_codel", "96.0", "0.990 ± 0.001", "4.0 ± 0.1", "0.100 ± 0.010"],
+        ["cake", "96.0", "0.980 ± 0.001", "3.0 ± 0.1", "0.000 ± 0.000"],
+        ["slbn", "91.0", "1.000 ± 0.000", "1.5 ± 0.1", "0.050 ± 0.010"],
+    ]
+    delay = "queue delay p50, ms 1.5 (4.0)"
+    beside_fq = {"better": [delay, "loss of TCP, % .05 (.1)"], "worse": [], "level": []}
+    beside_cake = {"better": [delay], "worse": ["loss of TCP, % .05 (0)"], "level": []}
     document = {
         "name": "parking-lot",
         "seeds": [1, 2, 3],
         "worse": [],
-        "table": {"columns": ["stack", "goodput, Mbit/s"], "rows": rows},
-        "verdicts": {"slbn": {"fq_codel": {"better": ["a 1 (2)"], "worse": [], "level": []}}},
+        "table": {"columns": columns, "rows": rows},
+        "verdicts": {"slbn": {"fq_codel": beside_fq, "cake": beside_cake}},
     }
     (tmp_path / "parking-lot.json").write_text(json.dumps(document))
     (tmp_path / "parking-lot.png").touch()
     page = tmp_path / "page.md"
-    head = "# Page\n\n<!-- compare: slbn beside fq_codel -->\n<!-- end -->\n"
+    block = "slbn beside fq_codel, cake"
+    head = f"# Page\n\n<!-- compare: {block} -->\n<!-- end -->\n"
     page.write_text(f"{head}\n<!-- compare: parking-lot -->\nold\n<!-- end -->\n\nend\n")
     for _ in range(2):
         done = run_fairlab("compare", "--publish", str(page), "--out", str(tmp_path))
-        assert (done.returncode, done.stdout) == (0, "slbn beside fq_codel\nparking-lot\n")
+        assert (done.returncode, done.stdout) == (0, f"{block}\nparking-lot\n")
         text = page.read_text()
-        assert "\n| parking-lot, 3 seeds | a 1 (2) | – | – |\n" in text
-        assert "\n| goodput, Mbit/s | 96.0 | 91.0 |\n" in text
+        cells = "– | 1.000 (0.990, 0.980) | – | **1.5** (4.0, 3.0) | – | *0.050* (0.100, 0.000)"
+        assert f"\n| parking-lot, 3 seeds | {cells} |\n" in text
+        assert "\n| goodput, Mbit/s | 96.0 | 96.0 | 91.0 |\n" in text
         assert "old" not in text
         assert text.endswith("\n<!-- end -->\n\nend\n")
 

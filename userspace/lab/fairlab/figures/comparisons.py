@@ -55,34 +55,69 @@ def markdown(document: dict[str, Any]) -> str:
 BLOCK = re.compile(r"<!-- compare: ([^>]+?) -->\n.*?<!-- end -->", re.DOTALL)
 
 
-def beside(documents: dict[str, dict[str, Any]], own: str, other: str) -> str:
-    """Where the stack OWN is better and worse than OTHER, a row for each comparison."""
-    lines = [
-        f"| `{own}` and `{other}` | better | worse | no difference shown |\n",
-        "| --- " * 4 + "|\n",
-    ]
+#: The measures of a summary.
+SUMMARY = (
+    "goodput of TCP, Mbit/s",
+    "Jain index",
+    "slowdown, mean",
+    "queue delay p50, ms",
+    "queue delay p99, ms",
+    "loss of TCP, %",
+)
+
+
+def summary(documents: dict[str, dict[str, Any]], own: str, others: list[str]) -> str:
+    """Means of the stack OWN, and in brackets of OTHERS: a row for each comparison that has them.
+
+    Bold is better than each of OTHERS, italic worse than one, by a paired t-test (verdicts()).
+    """
+    lines = [["", *SUMMARY], ["---", *("---:" for _ in SUMMARY)]]
     for document in documents.values():
-        if found := document.get("verdicts", {}).get(own, {}).get(other):
-            cells = ("; ".join(found[key]) or "–" for key in ("better", "worse", "level"))
-            name = f"{document['name']}, {len(document['seeds'])} seeds"
-            lines.append(f"| {name} | {' | '.join(cells)} |\n")
-    return "".join(lines)
+        (_, *stacks), *rows = turned(document)
+        means = {name: dict(zip(stacks, cells, strict=True)) for name, *cells in rows}
+        if not {own, *others} <= set(stacks):
+            continue
+        verdicts = document.get("verdicts", {}).get(own, {})
+        cells = []
+        for name in SUMMARY:
+            if name not in means:
+                cells.append("–")
+                continue
+            mine, *theirs = (means[name][stack].split()[0] for stack in (own, *others))
+            ways = [way_of(name, verdicts.get(other, {})) for other in others]
+            mark = "**" if set(ways) == {"better"} else "*" if "worse" in ways else ""
+            cells.append(f"{mark}{mine}{mark} ({', '.join(theirs)})")
+        lines.append([f"{document['name']}, {seeds_text(len(document['seeds']))}", *cells])
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines).replace("|  |", "| |")
+
+
+def way_of(name: str, verdict: dict[str, list[str]]) -> str:
+    """Where a VERDICT has the measure NAME: better, worse or level; "" if nowhere."""
+    return next((way for way, texts in verdict.items() if has(texts, name)), "")
+
+
+def has(texts: list[str], name: str) -> bool:
+    return any(text.startswith(f"{name} ") for text in texts)
+
+
+def seeds_text(count: int) -> str:
+    return f"{count} seed{'s' if count > 1 else ''}"
 
 
 def publish(page: Path, out: Path) -> list[str]:
     """Replace the blocks of PAGE by the tables of the comparisons in OUT; the names of the blocks.
 
-    A block is `<!-- compare: WORKLOAD -->` or `<!-- compare: STACK beside STACK -->`, and ends with
-    `<!-- end -->`.
+    A block is `<!-- compare: WORKLOAD -->` or `<!-- compare: STACK beside STACK, ... -->`, and ends
+    with `<!-- end -->`.
     """
     documents = {path.name: document for path, document in stored(out).items()}
     done = []
 
     def text(match: re.Match[str]) -> str:
         name = match[1]
-        own, _, other = name.partition(" beside ")
-        if other:
-            table = beside(documents, own, other)
+        own, _, others = name.partition(" beside ")
+        if others:
+            table = summary(documents, own, others.split(", "))
         elif name in documents:
             table = markdown(documents[name])
         else:
