@@ -27,6 +27,8 @@ BANDED = "headroom auto unassigned 1%"
 FIFOS = "flows 1 flows_new 1 hosts 1"
 #: slbnd for such links: what is above rates may use whatever is idle.
 MARKING = (("windows", "on"), ("borrow", "on"), ("marks", "on"), ("excess", "unassigned"))
+#: The same, but nothing is sent above rates.
+STRICT = (("windows", "on"), ("borrow", "off"), ("marks", "on"))
 FIFO = Stack("slbn-fifo", "drr_fq", f"{BANDS} {FIFOS}", slbn=BANDED, agent=MARKING)
 STACKS = {
     stack.name: stack
@@ -50,6 +52,12 @@ STACKS = {
         FIFO,
         replace(FIFO, name="slbn-fifo-strict", agent=(*MARKING, ("borrow", "off"))),
         replace(FIFO, name="slbn-fifo-one-plain", first_link=f"{LIMIT} flows 1"),
+        replace(
+            FIFO,
+            name="slbn-fifo-one-plain-strict",
+            first_link=f"{LIMIT} flows 1",
+            agent=STRICT,
+        ),
         replace(FIFO, name="slbn-fifo-one-old", first_agent=PACED),
         Stack("slbn-nocommit", "drr_fq", LIMIT, slbn="commit off", agent=PACED),
         Stack("dualpi2", "dualpi2", small=LIMIT, dctcp="any_ect", only=L4S),
