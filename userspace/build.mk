@@ -56,7 +56,7 @@ SLBNCTL := build/slbnctl/slbnctl
 SLBNCTL_LIBRARIES := libmnl json-c
 SLBNCTL_OBJECTS := $(call objects,$(wildcard userspace/slbnctl/*.c))
 $(SLBNCTL_OBJECTS) $(SLBNCTL): LIBRARIES = $(SLBNCTL_LIBRARIES)
-$(SLBNCTL): $(SLBNCTL_OBJECTS) $(call objects,userspace/slbnd/tc.c) $(LIBSLBN_OBJECTS) $(COMMON)
+$(SLBNCTL): $(SLBNCTL_OBJECTS) $(call objects,userspace/slbnd/system/tc.c) $(LIBSLBN_OBJECTS) $(COMMON)
 
 # slbnd: rates.bpf.c is compiled for the kernel, and becomes a header. With BPF=no,
 # it needs neither clang nor libbpf, and enforces rates by htb only.
@@ -70,7 +70,7 @@ WITHOUT_BPF := %/edt.c %/marks.c %/windows.c
 endif
 SLBND := build/slbnd/slbnd
 SLBND_LIBRARIES := libmnl $(LIBBPF) libnetfilter_conntrack libnftables
-SLBND_OBJECTS := $(call objects,$(filter-out %.bpf.c $(WITHOUT_BPF),$(wildcard userspace/slbnd/*.c)))
+SLBND_OBJECTS := $(call objects,$(filter-out %.bpf.c $(WITHOUT_BPF),$(wildcard userspace/slbnd/*/*.c)))
 $(SLBND_OBJECTS) $(SLBND): LIBRARIES = $(SLBND_LIBRARIES)
 $(SLBND): $(SLBND_OBJECTS) $(COMMON) build/slbnd/bpf-$(BPF)
 
@@ -88,12 +88,12 @@ BPF_TARGET ?= $(shell $(CC) -dM -E -x c /dev/null | \
 BPFTOOL = $(firstword $(wildcard /usr/lib/linux-tools/*/bpftool) bpftool)
 $(if $(LIBBPF),$(SLBND_OBJECTS): | $(RATES))
 
-build/obj/userspace/slbnd/rates.bpf.o: userspace/slbnd/rates.bpf.c | check-tools
+build/obj/userspace/slbnd/enforcement/rates.bpf.o: userspace/slbnd/enforcement/rates.bpf.c | check-tools
 	@mkdir -p $(@D)
 	$(CLANG) -target $(BPF_TARGET) -O2 -g -ffreestanding -Wall -Wextra $(WERROR) -Iinclude -Iinclude/uapi \
 		-Iuserspace -I/usr/include/$(MULTIARCH) -MMD -MP -c $< -o $@
 
-$(RATES): build/obj/userspace/slbnd/rates.bpf.o
+$(RATES): build/obj/userspace/slbnd/enforcement/rates.bpf.o
 	@mkdir -p $(@D)
 	$(BPFTOOL) gen skeleton $< name rates > $@.new
 	mv $@.new $@
@@ -155,4 +155,4 @@ $(SLBNSIM_OBJECTS): | check-slbnsim
 
 -include $(patsubst %.o,%.d,$(COMMON_OBJECTS) $(TC_OBJECTS) $(LIBSLBN_OBJECTS) \
 	$(SLBNCTL_OBJECTS) $(SLBND_OBJECTS) $(SLBNSIM_OBJECTS) $(TRAFFIC_OBJECTS) \
-	build/obj/userspace/slbnd/rates.bpf.o)
+	build/obj/userspace/slbnd/enforcement/rates.bpf.o)

@@ -63,10 +63,10 @@ LIB_FILES = $(LIBSLBN):644:$(libdir)/libslbn.so.0 libslbn.so.0:link:$(libdir)/li
 	userspace/libslbn/libslbn.py:644:$(pythondir)/libslbn.py $(call page,libslbn.3)
 
 DOCUMENTS := docs/grafana/fairpath.json docs/prometheus/fairpath.rules.yml docs/schema/slbnctl.json \
-	docs/netlink/slbn.yaml userspace/slbnd/slbnd.conf scripts/slbn.lua
+	docs/netlink/slbn.yaml userspace/slbnd/service/slbnd.conf scripts/slbn.lua
 AGENT_FILES = $(SLBNCTL):755:$(sbindir)/slbnctl $(SLBND):755:$(sbindir)/slbnd \
-	userspace/slbnd/slbnd.service.in:644:$(unitdir)/slbnd.service \
-	userspace/slbnd/slbnd.sysctl:644:$(sysctldir)/50-slbnd.conf \
+	userspace/slbnd/service/slbnd.service.in:644:$(unitdir)/slbnd.service \
+	userspace/slbnd/service/slbnd.sysctl:644:$(sysctldir)/50-slbnd.conf \
 	userspace/slbnctl/fairpath-metrics.service.in:644:$(unitdir)/fairpath-metrics.service \
 	userspace/slbnctl/fairpath-metrics.timer:644:$(unitdir)/fairpath-metrics.timer \
 	userspace/slbnctl/fairpath-links.service:644:$(unitdir)/fairpath-links.service \

@@ -45,7 +45,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench.measure import Session, WrongError, run, spread
-from tests.kernel.genetlink import Genetlink, given
+from tests.kernel.lib.genetlink import Genetlink, given
 
 SLICE = 1000  # packets timed together
 QUEUES = 2  # of a device

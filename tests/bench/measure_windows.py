@@ -37,9 +37,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench.measure import WrongError, spread
-from tests.kernel import programs
-from tests.kernel.enforcer import Enforcer, Flow, enforcer
-from tests.kernel.net import Namespace
+from tests.kernel.lib import programs
+from tests.kernel.lib.enforcer import Enforcer, Flow, enforcer
+from tests.kernel.lib.net import Namespace
 
 TURNS, TIMES = 21, 20000
 RATE = 10**10
@@ -50,7 +50,7 @@ SYN_OPTIONS = bytes([2, 4, 5, 180, 4, 2, 3, 3])
 STAMPS = bytes([1, 1, 8, 10, *range(8)])
 BLOCK = bytes([1, 1, 5, 10, *range(8)])
 NAMES = ("rates", "sent", "windows")
-UNIT = Path(__file__).resolve().parents[2] / "userspace/slbnd/slbnd.service.in"
+UNIT = Path(__file__).resolve().parents[2] / "userspace/slbnd/service/slbnd.service.in"
 
 
 class Here(Namespace):

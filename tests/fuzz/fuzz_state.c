@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 
 #include "fuzz.h"
-#include "userspace/slbnd/state.c"
+#include "userspace/slbnd/sessions/state.c"
 
 #define NOW 100000000000ULL
 
@@ -35,7 +35,7 @@ static void make_session(struct octets *in, struct session *session)
 
 	memset(session, 0, sizeof(*session));
 	session->index = id[1];
-	session->epoch = draw(in, 10, 3600000) * 1000000;
+	session->timing.epoch = draw(in, 10, 3600000) * 1000000;
 	session->flow.family = draw8(in) % 2 ? AF_INET : AF_INET6;
 	session->flags = draw8(in);
 	session->waiting = draw8(in) % 2;

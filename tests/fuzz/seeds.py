@@ -10,7 +10,7 @@ import struct
 from dataclasses import replace
 from typing import Any
 
-from tests.kernel.slbn_wire import (
+from tests.kernel.lib.slbn_wire import (
     AGAIN,
     AUTH,
     AUTH_LENGTH,

@@ -17,7 +17,7 @@ import pytest
 
 from tests.fuzz.fuzzers import TOP, unpack_corpus, write_seeds
 from tests.fuzz.seeds import SEEDS, VALID
-from tests.kernel.slbn_wire import (
+from tests.kernel.lib.slbn_wire import (
     AUTH,
     JOIN,
     LEAVE,

@@ -203,7 +203,7 @@ def test_bpf_has_the_byte_order_of_the_target(compiler: str, target: str, tmp_pa
         script.write_text("#!/bin/sh\necho '#define __BYTE_ORDER__ __ORDER_BIG_ENDIAN__'\n")
         script.chmod(0o755)
         compiler = str(script)
-    program = "build/obj/userspace/slbnd/rates.bpf.o"
+    program = "build/obj/userspace/slbnd/enforcement/rates.bpf.o"
     output = make(
         "--dry-run", "--always-make", program, f"CC={compiler}", "CLANG=my-clang", check=False
     )

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernel.net import sh, wait_for
-from tests.kernel.slbn import MEGA, Chain
-from tests.kernel.slbnd import SLBND, agent
-from tests.kernel.test_slbnd import rates, wait_for_rates
-from tests.kernel.test_slbnd_restart import kept, net
+from tests.kernel.lib.net import sh, wait_for
+from tests.kernel.lib.slbn import MEGA, Chain
+from tests.kernel.lib.slbnd import SLBND, agent
+from tests.kernel.slbnd.test_slbnd import rates, wait_for_rates
+from tests.kernel.slbnd.test_slbnd_restart import kept, net
 from tests.linux_source import TOP
 
 __all__ = ["kept", "net"]  # fixtures
@@ -36,7 +36,7 @@ def module() -> None:
 
 def use(monkeypatch: pytest.MonkeyPatch, which: str) -> None:
     """Have the agent of this release started."""
-    monkeypatch.setattr("tests.kernel.slbnd.SLBND", TREES[which] / SLBND.relative_to(TOP))
+    monkeypatch.setattr("tests.kernel.lib.slbnd.SLBND", TREES[which] / SLBND.relative_to(TOP))
 
 
 def slbnctl(which: str, net: Chain, *words: str) -> subprocess.CompletedProcess[str]:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernel import programs
-from tests.kernel.net import Pair, pair, sh
+from tests.kernel.lib import programs
+from tests.kernel.lib.net import Pair, pair, sh
 
 # So that a failed assertion in a helper shows its values.
-pytest.register_assert_rewrite("tests.kernel.slbn_sessions", "tests.kernel.slbn_tap")
+pytest.register_assert_rewrite("tests.kernel.lib.slbn_sessions", "tests.kernel.lib.slbn_tap")
 
 KMEMLEAK = Path("/sys/kernel/debug/kmemleak")
 OURS = re.compile(r"\[(sch_drr_fq|sch_slbn|tcp_bic|tcp_gaimd)\]")

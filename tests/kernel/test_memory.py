@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernel.net import sh, unnamed_namespace
+from tests.kernel.lib.net import sh, unnamed_namespace
 
 pytestmark = [pytest.mark.stock, pytest.mark.tier("all")]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernel.drr_fq import batch, link
-from tests.kernel.net import (
+from tests.kernel.lib.drr_fq import batch, link
+from tests.kernel.lib.net import (
     Pair,
     connection,
     namespace,

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.kernel.drr_fq import (
+from tests.kernel.lib.drr_fq import (
     DRR,
     PORT,
     RR,
@@ -32,10 +32,18 @@ from tests.kernel.drr_fq import (
     options,
     valved,
 )
-from tests.kernel.genetlink import MS, SECOND, Genetlink, control_frame, given
-from tests.kernel.genetlink import options as slbn_options
-from tests.kernel.net import connection, namespace, pair, read_sysctl, sh, wait_for, write_sysctl
-from tests.kernel.rtnetlink import (
+from tests.kernel.lib.genetlink import MS, SECOND, Genetlink, control_frame, given
+from tests.kernel.lib.genetlink import options as slbn_options
+from tests.kernel.lib.net import (
+    connection,
+    namespace,
+    pair,
+    read_sysctl,
+    sh,
+    wait_for,
+    write_sysctl,
+)
+from tests.kernel.lib.rtnetlink import (
     NLM_F_CREATE,
     NLM_F_REPLACE,
     RTM_DELQDISC,
@@ -47,7 +55,7 @@ from tests.kernel.rtnetlink import (
     attribute,
     handle,
 )
-from tests.kernel.slbn_wire import JOIN, LEAVE, PROBE, PROBE_ACK, Datagram, Packet, State
+from tests.kernel.lib.slbn_wire import JOIN, LEAVE, PROBE, PROBE_ACK, Datagram, Packet, State
 
 pytestmark = pytest.mark.stock
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.kernel.net import sh, unnamed_namespace
+from tests.kernel.lib.net import sh, unnamed_namespace
 
 pytestmark = pytest.mark.tier("all")
 

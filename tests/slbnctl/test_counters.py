@@ -13,7 +13,7 @@ from dataclasses import fields
 
 import pytest
 
-from tests.kernel.slbn_wire import State
+from tests.kernel.lib.slbn_wire import State
 from tests.linux_source import TOP
 from tests.slbnctl.counters import counters, members
 

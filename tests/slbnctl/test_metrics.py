@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """slbnctl status and metrics, and JSON, of a running slbnd without links, on the host.
 
-tests/kernel/test_slbnctl.py has those of links and qdiscs.
+tests/kernel/slbn/test_slbnctl.py has those of links and qdiscs.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ def test_repeated_lists_add_up(option: str, values: list[str], tmp_path: Path) -
 
 def test_sample_configuration(tmp_path: Path) -> None:
     """It is valid as it is, and with all its comments activated; it has all options."""
-    sample = (TOP / "userspace/slbnd/slbnd.conf").read_text()
+    sample = (TOP / "userspace/slbnd/service/slbnd.conf").read_text()
     assert check(tmp_path / "conf", sample) == ""
     active = re.sub(r"^#([a-z-]+ = )", r"\1", sample, flags=re.MULTILINE)
     key = tmp_path / "key"

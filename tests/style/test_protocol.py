@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernel.slbn_wire import Packet, read_packet, siphash
+from tests.kernel.lib.slbn_wire import Packet, read_packet, siphash
 from tests.linux_source import TOP
 from tests.style.test_style import files
 

@@ -40,14 +40,14 @@ CHECKPATCH_IGNORES = {
     "libslbn/libslbn.c": "PREFER_KERNEL_TYPES",
     "libslbn/protocol.h": "PREFER_KERNEL_TYPES",
     # An attribute of functions, which is no value.
-    "slbnd/connections_core.h": "COMPLEX_MACRO",
-    "slbnd/window.h": "COMPLEX_MACRO",
+    "slbnd/enforcement/connections_core.h": "COMPLEX_MACRO",
+    "slbnd/enforcement/window.h": "COMPLEX_MACRO",
     # Parameters that are not used.
-    "slbnd/edt_none.c": "FUNCTION_ARGUMENTS",
+    "slbnd/enforcement/edt_none.c": "FUNCTION_ARGUMENTS",
     # __printf() and the like are macros of the kernel.
-    "slbnd/htb.c": "PREFER_DEFINED_ATTRIBUTE_MACRO",
-    "slbnd/log.h": "PREFER_DEFINED_ATTRIBUTE_MACRO",
-    "slbnd/tc.h": "PREFER_DEFINED_ATTRIBUTE_MACRO",
+    "slbnd/enforcement/htb.c": "PREFER_DEFINED_ATTRIBUTE_MACRO",
+    "slbnd/system/log.h": "PREFER_DEFINED_ATTRIBUTE_MACRO",
+    "slbnd/system/tc.h": "PREFER_DEFINED_ATTRIBUTE_MACRO",
     "slbnsim/command.h": "PREFER_DEFINED_ATTRIBUTE_MACRO",
     "slbnsim/options.h": "PREFER_DEFINED_ATTRIBUTE_MACRO",
     "slbnsim/memory.h": "FUNCTION_ARGUMENTS,PREFER_DEFINED_ATTRIBUTE_MACRO",

@@ -5,7 +5,7 @@
  */
 #include "unit.h"
 
-#include "userspace/slbnd/ceiling.h"
+#include "userspace/slbnd/sessions/ceiling.h"
 
 #define MS 1000000ULL
 #define SECOND 1000000000ULL

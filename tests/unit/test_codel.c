@@ -6,7 +6,7 @@
 
 #include "unit.h"
 
-#include "userspace/slbnd/codel.h"
+#include "userspace/slbnd/enforcement/codel.h"
 
 #define MS 1000000ULL
 #define TARGET CODEL_TARGET

@@ -7,7 +7,7 @@
 
 #include "unit.h"
 
-#include "userspace/slbnd/connections_core.h"
+#include "userspace/slbnd/enforcement/connections_core.h"
 
 #define SECOND 1000000000ULL
 

@@ -14,7 +14,7 @@
 
 #include "unit.h"
 
-#include "userspace/slbnd/demand.h"
+#include "userspace/slbnd/sessions/demand.h"
 
 #define SECONDS 1000000000.0
 #define TICK (DEMAND_MS)

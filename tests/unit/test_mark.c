@@ -5,7 +5,7 @@
  */
 #include "unit.h"
 
-#include "userspace/slbnd/mark.h"
+#include "userspace/slbnd/enforcement/mark.h"
 
 #define MS 1000000ULL
 #define FULL 1514

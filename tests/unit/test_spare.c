@@ -4,7 +4,7 @@
  */
 #include "unit.h"
 
-#include "userspace/slbnd/spare.h"
+#include "userspace/slbnd/enforcement/spare.h"
 
 #define MS 1000000ULL
 #define BURST (100 * MS)

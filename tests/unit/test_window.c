@@ -5,7 +5,7 @@
  */
 #include "unit.h"
 
-#include "userspace/slbnd/window.h"
+#include "userspace/slbnd/enforcement/window.h"
 
 #define US 1000ULL
 #define MS 1000000ULL

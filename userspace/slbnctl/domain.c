@@ -22,7 +22,7 @@
 
 #include "../common/units.h"
 #include "../libslbn/protocol.h"
-#include "../slbnd/tc.h"
+#include "../slbnd/system/tc.h"
 #include "link.h"
 #include "metrics.h"
 #include "session.h"

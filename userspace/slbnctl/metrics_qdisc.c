@@ -12,7 +12,7 @@
 
 #include <fairpath/drr_fq.h>
 
-#include "../slbnd/tc.h"
+#include "../slbnd/system/tc.h"
 #include "metrics.h"
 #include "session.h"
 

@@ -134,7 +134,7 @@ def _build(architecture: Architecture, root: Path, copy: Path) -> None:
     compilers = _compilers(architecture, root, copy)
     environment = {**os.environ, "PATH": f"{compilers}:{os.environ['PATH']}"}
     programs = ["make", "-s", "tc-plugins", "tools", "traffic", "slbnsim"]
-    tests = "from tests.kernel import programs; programs.slbn_peer()"
+    tests = "from tests.kernel.lib import programs; programs.slbn_peer()"
     if architecture.name == "s390x":
         programs.append("BPF=no")
     else:

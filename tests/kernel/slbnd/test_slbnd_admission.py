@@ -1,0 +1,695 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Admission: which flows of hosts get sessions, and what that costs the network.
+
+    h1 ---- r1 ======== r2 ======== r3 ---- h2
+        e0  slbnd  e1          e2       e3
+                                        edge
+
+h1 is a local host of r1. The edge link answers for h2; 10.0.2.77 does not exist.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import grp
+import os
+import re
+import resource
+import socket
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kernel.lib.background import repeated
+from tests.kernel.lib.net import wait_for
+from tests.kernel.lib.slbn import MEGA, Chain, chain
+from tests.kernel.lib.slbn_wire import JOIN, PORT, Packet
+from tests.kernel.lib.slbnd import agent, libslbn
+
+pytestmark = pytest.mark.virtual
+
+HOSTS = "10.0.0.0/24,fd00:0::/64"
+SILENT, ANSWERED = "10.0.2.77", "10.0.3.2"
+#: Address of r1.
+OWN = "10.0.1.1"
+#: Weight of a group of hosts (share.h).
+SHARE_WEIGHT = 1024
+
+#: Counts what r1 receives from h1, and the control packets that r1 sends.
+COUNTERS = """table ip traffic {
+    chain hosts { type filter hook prerouting priority -300; iifname w0 counter; }
+    chain control { type filter hook postrouting priority 300;
+        oifname e1 udp dport 49470 counter; }
+}"""
+
+#: Drops the first five control packets.
+FIRST_LOST = """table ip first {
+    chain control { type filter hook prerouting priority -300;
+        udp dport 49470 numgen inc mod 1000000 0-4 drop
+    }
+}"""
+
+
+@pytest.fixture(scope="module")
+def net() -> Iterator[Chain]:
+    with chain(4) as made:
+        for link, options in ((1, "rate 50mbit"), (2, "rate 40mbit"), (3, "rate 80mbit edge")):
+            made.attach(link, options)
+        made.tc(1, "qdisc replace dev e1 parent 1:1 fq")
+        yield made
+
+
+class Counted:
+    """Packets and octets since this was created: from the host, and of control packets."""
+
+    def __init__(self, net: Chain) -> None:
+        self.router = net.nodes[1]
+        self.router.sh("nft delete table ip traffic 2>/dev/null", check=False)
+        self.router.sh(f'echo "{COUNTERS}" | nft -f -')
+
+    def read(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        text = self.router.sh("nft list table ip traffic").stdout
+        host, control = re.findall(r"counter packets (\d+) bytes (\d+)", text)
+        return (int(host[0]), int(host[1])), (int(control[0]), int(control[1]))
+
+
+def detected(us: libslbn.Connection) -> list[libslbn.Session]:
+    wanted = libslbn.DETECTED | libslbn.LEAVING
+    return [session for session in us.list() if session.flags & wanted == libslbn.DETECTED]
+
+
+def send(flood: list[socket.socket], destination: str, packets: int, size: int) -> None:
+    """Datagrams of each socket, to its own port."""
+    for _ in range(packets):
+        for port, each in enumerate(flood, 2000):
+            each.sendto(bytes(size), (destination, port))
+        time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def senders(net: Chain, count: int) -> Iterator[list[socket.socket]]:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))
+    with net.nodes[0].entered():
+        made = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(count)]
+    try:
+        yield made
+    finally:
+        for each in made:
+            each.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def most_sessions(us: libslbn.Connection, seconds: float) -> int:
+    most = 0
+    for _ in range(round(seconds * 4)):
+        time.sleep(0.25)
+        most = max(most, len(detected(us)))
+    return most
+
+
+@pytest.mark.parametrize(
+    ("destination", "flows", "packets", "size"),
+    [
+        # One octet to many ports, which once brought 27 times as many control packets.
+        (SILENT, 200, 1, 1),
+        # Enough for sessions, to destinations that answer and that do not.
+        (SILENT, 30, 12, 1400),
+        pytest.param(ANSWERED, 30, 12, 1400, marks=pytest.mark.tier("all")),
+        pytest.param(ANSWERED, 30, 500, 8, marks=pytest.mark.tier("all")),
+    ],
+)
+def test_flood_is_not_amplified(
+    net: Chain, tmp_path: Path, destination: str, flows: int, packets: int, size: int
+) -> None:
+    with (
+        agent(net.nodes[1], tmp_path, "--hosts", HOSTS, "--devices", "e1") as slbnd,
+        slbnd.connect() as us,
+        senders(net, flows) as flood,
+    ):
+        counted = Counted(net)
+        send(flood, destination, packets, size)
+        most = most_sessions(us, 20)
+        host, control = counted.read()
+        print(f"{destination}: {host} from the host, {control} of control, {most} sessions")
+        assert host[0] >= flows * packets
+        assert control[0] <= host[0] and control[1] <= host[1]
+        # The measurement would find sessions.
+        assert (most > 0) == (control[0] > 0) == (packets * (size + 28) >= 15000)
+        assert not detected(us)
+
+
+def test_silent_destination_is_remembered(net: Chain, tmp_path: Path) -> None:
+    with (
+        agent(net.nodes[1], tmp_path, "--hosts", HOSTS) as slbnd,
+        slbnd.connect() as us,
+        senders(net, 20) as flood,
+    ):
+        counted = Counted(net)
+        send(flood[:1], SILENT, 12, 1400)
+        assert most_sessions(us, 15) == 1
+        _, (packets, _) = counted.read()
+        assert 1 <= packets <= 6
+        assert us.status().silent == 1
+        # It has been silent for long enough to be asked again: by one flow, with six packets.
+        for tries, pause in ((1, 4), (1, 3), (2, 8)):
+            send(flood, SILENT, 24, 1400)
+            assert most_sessions(us, pause) <= 1
+            assert counted.read()[1][0] <= (1 + tries) * packets
+        assert counted.read()[1][0] == 3 * packets
+
+
+#: Drops all control packets.
+OUTAGE = """table ip outage {
+    chain control { type filter hook prerouting priority -300; udp dport 49470 drop; }
+}"""
+
+
+def seconds_to_rate(us: libslbn.Connection, sender: socket.socket, most: float) -> float:
+    """Send from a new flow until it has a rate; fail after that many seconds."""
+    sender.bind(("10.0.0.1", 0))
+    port = sender.getsockname()[1]
+    began = time.monotonic()
+    while not any(session.rate and session.source_port == port for session in detected(us)):
+        sender.sendto(bytes(1400), (ANSWERED, 1999))
+        time.sleep(0.02)
+        assert time.monotonic() < began + most
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize("flows", [1, 1000])
+def test_outage_leaves_no_silence(net: Chain, tmp_path: Path, flows: int) -> None:
+    """The sessions that ask during an outage of 6 s fail once, however many they are."""
+    router = net.nodes[2]
+    with (
+        agent(net.nodes[1], tmp_path, "--hosts", HOSTS) as slbnd,
+        slbnd.connect() as us,
+        senders(net, flows) as flood,
+        senders(net, 3) as newcomers,
+    ):
+        router.sh(f'echo "{OUTAGE}" | nft -f -')
+        began = time.monotonic()
+        try:
+            send(flood, ANSWERED, 12, 1400)
+            wait_for(lambda: us.status().silent == 1, 5)
+            time.sleep(max(began + 6 - time.monotonic(), 0))
+        finally:
+            router.sh("nft delete table ip outage")
+        waited = [seconds_to_rate(us, each, 10) for each in newcomers]
+        print(f"{flows} flows: newcomers waited {waited} s")
+        assert us.status().silent == 0
+        assert max(waited[1:]) < 2
+
+
+def test_busy_link_leaves_no_silence(net: Chain, tmp_path: Path) -> None:
+    """A host's flood of new flows makes a link drop control packets; others are answered."""
+    net.attach(2, "rate 20mbit")
+    try:
+        with (
+            agent(net.nodes[1], tmp_path, "--hosts", HOSTS) as slbnd,
+            slbnd.connect() as us,
+            senders(net, 400) as flood,
+            senders(net, 5) as newcomers,
+        ):
+            us.join(ANSWERED, MEGA)
+            wait_for(lambda: us.list()[0].rate == MEGA)
+            before = limited(net)
+            send(flood, ANSWERED, 12, 1400)
+            # Their Joins fail within 4 s.
+            time.sleep(5)
+            assert limited(net) - before > 300
+            waited = [seconds_to_rate(us, each, 10) for each in newcomers]
+            print(f"newcomers waited {waited} s")
+            assert us.status().silent == 0
+    finally:
+        net.attach(2, "rate 40mbit")
+
+
+def test_lost_joins_are_not_silence(net: Chain, tmp_path: Path) -> None:
+    """A link that drops the first control packets delays a session by seconds, not by a minute."""
+    router = net.nodes[2]
+    router.sh(f'echo "{FIRST_LOST}" | nft -f -')
+    try:
+        with (
+            agent(net.nodes[1], tmp_path, "--hosts", HOSTS) as slbnd,
+            slbnd.connect() as us,
+            senders(net, 1) as flood,
+        ):
+            send(flood, ANSWERED, 12, 1400)
+            wait_for(lambda: any(session.rate for session in detected(us)), 6)
+            assert detected(us)[0].retries == 5
+    finally:
+        router.sh("nft delete table ip first")
+
+
+def test_quota_of_a_host(net: Chain, tmp_path: Path) -> None:
+    options = ("--hosts", HOSTS, "--host-sessions", "5")
+    with (
+        agent(net.nodes[1], tmp_path, *options) as slbnd,
+        slbnd.connect() as us,
+        senders(net, 20) as flood,
+    ):
+        send(flood, ANSWERED, 40, 1400)
+        assert most_sessions(us, 3) == 5
+        # The quota is that of sessions at a time.
+        wait_for(lambda: not us.list())
+        send(flood[10:], ANSWERED, 40, 1400)
+        assert most_sessions(us, 3) == 5
+
+
+def test_retransmissions_back_off(net: Chain, tmp_path: Path) -> None:
+    with agent(net.nodes[1], tmp_path) as slbnd, slbnd.connect() as us:
+        counted = Counted(net)
+        us.join(SILENT)
+        time.sleep(60)
+        # After 1/3 s at first, then half the time since the Join, at most an epoch; after 16
+        # retransmissions every 10 to 12.5 s.
+        _, (packets, _) = counted.read()
+        assert 20 <= packets <= 21
+        assert us.list()[0].flags & libslbn.STALLED
+
+
+@pytest.mark.parametrize(
+    ("shares", "size", "pause", "least", "most"),
+    [
+        # 14 kbit/s each; the least demand is 64.
+        ("flow", 350, 0.18, 40 * 64000, 60 * 64000),
+        # 43 octets in 0.48 s each: one control packet, of 142 octets and more, in 1.58 s, whose
+        # answer assigns a rate for 0.875 s.
+        ("flow", 1, 0.48, 0, 22 * 64000),
+        # What they use together.
+        pytest.param("host", 350, 0.18, 560_000, 900_000, marks=pytest.mark.tier("all")),
+    ],
+)
+def test_small_flows_hold_a_small_rate(
+    net: Chain, tmp_path: Path, shares: str, size: int, pause: float, least: int, most: int
+) -> None:
+    """40 flows of a host that sent data, and a packet now and then since; another has the rest."""
+    net.attach(2, "rate 20mbit headroom 0")
+    try:
+        with (
+            agent(net.nodes[1], tmp_path, "--hosts", HOSTS, "--sessions", shares) as slbnd,
+            slbnd.connect() as us,
+            senders(net, 40) as flows,
+        ):
+            ours = us.join(ANSWERED)
+            send(flows, ANSWERED, 12, 1400)
+            samples, remains = [], []
+            begin = time.monotonic()
+            while time.monotonic() < begin + 20:
+                send(flows, ANSWERED, 1, size)
+                time.sleep(pause)
+                if time.monotonic() > begin + 12:
+                    rates = {session.id: session.rate for session in us.list()}
+                    samples.append(sum(rates.values()) - rates[ours])
+                    assert sum(rates.values()) <= 20 * MEGA
+                    remains.append(rates[ours])
+            assert len(detected(us)) == (40 if shares == "flow" else 1)
+    finally:
+        net.attach(2, "rate 40mbit")
+    held = statistics.fmean(samples)
+    print(
+        f"flows of {size} octets hold {held / 1000:.0f} kbit/s ({min(samples)} to {max(samples)})"
+    )
+    assert least <= held <= most
+    # What is on its way from one to the other is a small part.
+    assert statistics.fmean(remains) >= 0.99 * (20 * MEGA - held)
+
+
+def limited(net: Chain) -> int:
+    """Control packets that link 2 has dropped, as they exceeded its limit."""
+    dropped = net.shown(2)["rate_limited"]
+    assert isinstance(dropped, int)
+    return dropped
+
+
+def test_sources_slow_down_when_control_is_dropped(net: Chain, tmp_path: Path) -> None:
+    """The more packets a link drops, as they exceed its limit, the fewer do sources send."""
+    with agent(net.nodes[1], tmp_path) as slbnd, slbnd.connect() as us:
+        for _ in range(40):
+            us.join(ANSWERED, 100000)
+        wait_for(lambda: all(session.rate == 100000 for session in us.list()))
+        sent, dropped = [], []
+        try:
+            for limit in ("10%", "1%", "0.1%"):
+                net.attach(2, f"rate 10mbit control {limit}")
+                time.sleep(2)
+                status, before = us.status(), limited(net)
+                time.sleep(8)
+                sent.append(us.status().sent - status.sent)
+                dropped.append(limited(net) - before)
+        finally:
+            net.attach(2, "rate 40mbit control 5%")
+    print(f"{sent} packets in 8 s, {dropped} dropped")
+    assert dropped[0] == 0 < dropped[1]
+    assert sent[0] > sent[1] > sent[2]
+
+
+@pytest.mark.tier("all")
+def test_new_sessions_pass_a_busy_link(net: Chain, tmp_path: Path) -> None:
+    """Link 2 drops control packets while all sessions are new, but leaves none out."""
+    net.attach(2, "rate 25mbit")
+    try:
+        with agent(net.nodes[1], tmp_path) as slbnd, slbnd.connect() as us:
+
+            def assigned() -> int:
+                return sum(session.rate > 0 for session in us.list())
+
+            for _ in range(150):
+                us.join(ANSWERED)
+            wait_for(lambda: assigned() == 150, 40)
+            time.sleep(5)
+            before = limited(net)
+            for _ in range(10):
+                time.sleep(0.5)
+                assert assigned() == 150
+            assert limited(net) - before < 50
+    finally:
+        net.attach(2, "rate 40mbit control 5%")
+
+
+def test_maximum_of_sessions(net: Chain, tmp_path: Path) -> None:
+    """Of programs and of hosts together."""
+    options = ("--hosts", HOSTS, "--max-sessions", "3")
+    with (
+        agent(net.nodes[1], tmp_path, *options) as slbnd,
+        slbnd.connect() as us,
+        senders(net, 5) as flood,
+    ):
+        ours = [us.join(ANSWERED) for _ in range(2)]
+        send(flood, ANSWERED, 40, 1400)
+        assert most_sessions(us, 3) == 1
+        with pytest.raises(OSError, match="max-sessions") as refused:
+            us.join(ANSWERED)
+        assert refused.value.errno == errno.EDQUOT
+        for each in ours:
+            us.leave(each)
+        wait_for(lambda: not us.list())
+        us.join(ANSWERED)
+
+
+@contextlib.contextmanager
+def sending_from(net: Chain, address: str, destinations: list[str], pause: float) -> Iterator[None]:
+    """Send datagrams from this address to each destination."""
+    with net.nodes[0].entered():
+        sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sender.bind((address, 0))
+
+    def send_to_all() -> None:
+        for destination in destinations:
+            sender.sendto(bytes(1372), (destination, 9))
+
+    with sender, repeated(send_to_all, pause):
+        yield
+
+
+@pytest.mark.parametrize(
+    ("options", "advantage"),
+    [
+        pytest.param(("--sessions", "host"), 1, marks=pytest.mark.tier("all")),
+        (("--sessions", "prefix/31", "--weight", "10.0.0.2/31 2"), 2),
+        pytest.param(("--sessions", "pair"), 16, marks=pytest.mark.tier("all")),
+    ],
+)
+def test_many_flows_gain_nothing(
+    net: Chain, tmp_path: Path, options: tuple[str, ...], advantage: float
+) -> None:
+    """A host has one flow, the other 16, to as many destinations; both could use it all."""
+    first, second = "10.0.0.1", "10.0.0.3"
+    net.nodes[0].sh(f"ip addr add {second}/24 dev e0", check=False)
+    net.attach(2, "rate 4mbit")
+    many = [f"10.0.3.{n}" for n in range(100, 116)]
+    for address in many:
+        net.nodes[4].sh(f"ip addr add {address}/24 dev w3", check=False)
+    everything = ("--hosts", HOSTS, "--devices", "e1", "--unassigned", "4mbit", *options)
+    with (
+        agent(net.nodes[1], tmp_path, *everything) as slbnd,
+        slbnd.connect() as us,
+        sending_from(net, second, many, 0.02),
+        sending_from(net, first, [ANSWERED] * 4, 0.01),
+    ):
+
+        def is_shared() -> bool:
+            rates: dict[str, int] = {first: 0, second: 0}
+            for session in detected(us):
+                rates[session.source] += session.rate
+            return 0.9 * advantage < rates[second] / max(rates[first], 1) < 1.1 * advantage
+
+        def stays_shared() -> bool:
+            for _ in range(10):
+                if not is_shared():
+                    return False
+                time.sleep(0.2)
+            return True
+
+        # At first link 2 drops most control packets: Joins are retransmitted for seconds.
+        wait_for(stays_shared, 15)
+    net.attach(2, "rate 40mbit")
+
+
+def test_sessions_do_not_begin_anew_as_others_come_and_go(net: Chain, tmp_path: Path) -> None:
+    """A host of a prefix that shares a weight sends to two destinations, again and again."""
+    first, second = "10.0.0.1", "10.0.0.3"
+    net.nodes[0].sh(f"ip addr add {second}/24 dev e0", check=False)
+    others = ["10.0.3.100", "10.0.3.101"]
+    for address in others:
+        net.nodes[4].sh(f"ip addr add {address}/24 dev w3", check=False)
+    options = ("--hosts", HOSTS, "--sessions", "prefix/24", "--idle", "1s")
+    with (
+        agent(net.nodes[1], tmp_path, *options) as slbnd,
+        slbnd.connect() as us,
+        sending_from(net, first, [ANSWERED], 0.01),
+    ):
+        seen: set[int] = set()
+        most = 0
+        for _ in range(10):
+            with sending_from(net, second, others, 0.01):
+                for _ in range(10):
+                    time.sleep(0.2)
+                    seen |= {each.id for each in detected(us) if each.source == first}
+                    most = max(most, len(detected(us)))
+            time.sleep(2)
+        assert most == 3
+        # By itself; divided by two; by four.
+        assert len(seen) <= 3
+        weight = SHARE_WEIGHT // 4
+        assert detected(us)[0].weight == weight
+        wait_for(lambda: [each.weight for each in detected(us)] == [2 * weight], 90)
+
+
+def test_acknowledgments_ask_for_what_they_use(net: Chain, tmp_path: Path) -> None:
+    """h1 receives 4 MB; the direction from h1 acknowledges."""
+    options = ("--hosts", HOSTS, "--devices", "e1", "--initial", "20mbit")
+    with agent(net.nodes[1], tmp_path, *options) as slbnd, slbnd.connect() as us:
+        with net.nodes[0].entered():
+            listener = socket.create_server(("10.0.0.1", 5000))
+        with net.nodes[4].entered():
+            sender = socket.create_connection(("10.0.0.1", 5000))
+        receiver, _ = listener.accept()
+        sender.setblocking(False)
+        receiver.setblocking(False)
+        demands: list[int] = []
+        with listener, sender, receiver:
+            end = time.monotonic() + 3
+            while time.monotonic() < end:
+                with contextlib.suppress(BlockingIOError):
+                    sender.send(bytes(8192))
+                with contextlib.suppress(BlockingIOError):
+                    receiver.recv(1 << 20)
+                demands += [session.demand for session in detected(us)]
+                time.sleep(0.005)
+        print(f"demands {min(demands, default=0)} to {max(demands, default=0)}")
+        assert demands and max(demands) <= 4 * MEGA
+
+
+@pytest.mark.parametrize("finishes", [True, False])
+def test_finished_flows_do_not_join(net: Chain, tmp_path: Path, finishes: bool) -> None:
+    """A TCP flow sends 42 kB and its FIN between two look-ups; without the FIN it joins."""
+    with (
+        agent(net.nodes[1], tmp_path, "--hosts", HOSTS, "--devices", "e1") as slbnd,
+        slbnd.connect() as us,
+    ):
+        with net.nodes[4].entered():
+            listener = socket.create_server((ANSWERED, 5000))
+        with net.nodes[0].entered():
+            sender = socket.create_connection((ANSWERED, 5000))
+        receiver, _ = listener.accept()
+        with listener, sender, receiver:
+            # The first look-up after the handshake finds no data, the next is 0.1 s later.
+            time.sleep(0.02)
+            counted = Counted(net)
+            sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            # One by one, as links may carry several segments as one packet.
+            for _ in range(30):
+                sender.sendall(bytes(1400))
+                receiver.recv(1400)
+            if finishes:
+                sender.shutdown(socket.SHUT_WR)
+            sessions = most_sessions(us, 2)
+            _, (control, _) = counted.read()
+        assert (sessions, control > 0) == ((0, False) if finishes else (1, True))
+
+
+def test_replies_to_an_address_are_limited(net: Chain, tmp_path: Path) -> None:
+    """Joins to the router with the address of a victim as the way back, 12,000 in a second."""
+    join = Packet(type=JOIN, slots=2, returns={0: (0, ANSWERED)})
+    with agent(net.nodes[1], tmp_path) as slbnd, slbnd.connect() as us:
+        with net.nodes[0].entered():
+            hostile = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        with hostile:
+            hostile.bind(("10.0.0.1", PORT))
+            data = join.pack(socket.inet_aton("10.0.0.1") + socket.inet_aton("10.0.0.2"))
+            # Within one second of the clock.
+            time.sleep(1.05 - time.monotonic() % 1)
+            for _ in range(120):
+                for _ in range(100):
+                    hostile.sendto(data, ("10.0.0.2", PORT))
+                time.sleep(0.003)
+            wait_for(lambda: us.status().received == 12000)
+            assert (us.status().sent, us.status().unsent) == (10000, 2000)
+            time.sleep(1)
+            hostile.sendto(data, ("10.0.0.2", PORT))
+            wait_for(lambda: us.status().sent == 10001)
+
+
+# --- programs
+
+
+@contextlib.contextmanager
+def other_user() -> Iterator[None]:
+    os.setegid(grp.getgrnam("nogroup").gr_gid)
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+
+
+@pytest.fixture
+def open_directory(tmp_path: Path) -> Path:
+    for parent in (tmp_path, *tmp_path.parents):
+        if parent != Path("/"):
+            parent.chmod(parent.stat().st_mode | 0o055)
+    return tmp_path
+
+
+def test_users_cannot_join_flows_of_others(net: Chain, open_directory: Path) -> None:
+    options = ("--group", "nogroup", "--user-sessions", "3", "--user-weight", "9", "--hosts", HOSTS)
+    with agent(net.nodes[1], open_directory, *options) as slbnd, slbnd.connect() as root:
+        with other_user():
+            us = slbnd.connect()
+        ours = root.join(ANSWERED, source=OWN, protocol=socket.IPPROTO_TCP, destination_port=80)
+        with pytest.raises(OSError) as refused:
+            us.join(ANSWERED, 1, source=OWN, protocol=socket.IPPROTO_TCP, destination_port=80)
+        assert refused.value.errno == errno.EEXIST
+        # Another flow, and a flow twice.
+        for _ in range(2):
+            us.join(ANSWERED, source=OWN, protocol=socket.IPPROTO_TCP, destination_port=81)
+        root.leave(ours)
+        wait_for(lambda: len(root.list()) == 2)
+        us.join(ANSWERED, source=OWN, protocol=socket.IPPROTO_TCP, destination_port=80)
+        root.join(ANSWERED, source=OWN, protocol=socket.IPPROTO_TCP, destination_port=80)
+        with pytest.raises(OSError) as refused:
+            us.join(SILENT, source=OWN)
+        assert refused.value.errno == errno.EDQUOT
+        us.leave(us.list()[0].id)
+        wait_for(lambda: len(root.list()) == 3)
+        us.join(SILENT, source=OWN)
+        us.close()
+        wait_for(lambda: len(root.list()) == 1)
+        # Of a detected flow.
+        with senders(net, 1) as (sender,):
+            send([sender], ANSWERED, 40, 1400)
+            wait_for(lambda: bool(detected(root)))
+            (flow,) = detected(root)
+            with other_user():
+                us = slbnd.connect()
+            with pytest.raises(OSError) as refused:
+                us.join(
+                    ANSWERED,
+                    1,
+                    source=flow.source,
+                    protocol=flow.protocol,
+                    source_port=flow.source_port,
+                    destination_port=flow.destination_port,
+                )
+            assert refused.value.errno == errno.EEXIST
+            us.close()
+
+
+def refusal(join: Callable[[], int]) -> int | None:
+    with pytest.raises(OSError) as refused:
+        join()
+    return refused.value.errno
+
+
+def test_users_have_a_weight_in_sum(net: Chain, open_directory: Path) -> None:
+    """A link that all want whole gives a user no more than a session of weight 1."""
+    options = ("--group", "nogroup")
+    with agent(net.nodes[1], open_directory, *options) as slbnd, slbnd.connect() as root:
+        ours = root.join(ANSWERED)
+        with other_user():
+            us = slbnd.connect()
+        assert refusal(lambda: us.join(ANSWERED, source=OWN, weight=10**6)) == errno.EDQUOT
+        assert refusal(lambda: us.join(ANSWERED, source=OWN, weight=2)) == errno.EDQUOT
+        theirs = us.join(ANSWERED, source=OWN)
+        assert refusal(lambda: us.join(ANSWERED, source=OWN)) == errno.EDQUOT
+
+        def shared() -> bool:
+            rates = {session.id: session.rate for session in root.list()}
+            return 0.99 < rates[ours] / max(rates[theirs], 1) < 1.01
+
+        wait_for(shared)
+        us.leave(theirs)
+        wait_for(lambda: len(root.list()) == 1)
+        us.join(ANSWERED, source=OWN)
+        us.close()
+
+
+def test_only_root_joins_flows_of_hosts(net: Chain, open_directory: Path) -> None:
+    options = ("--group", "nogroup", "--hosts", HOSTS)
+    with agent(net.nodes[1], open_directory, *options) as slbnd, slbnd.connect() as root:
+        with other_user():
+            us = slbnd.connect()
+        assert refusal(lambda: us.join(ANSWERED)) == errno.EPERM
+        assert refusal(lambda: us.join(ANSWERED, source="10.0.0.1")) == errno.EPERM
+        root.join(ANSWERED)
+        root.join(ANSWERED, source="10.0.0.1")
+        assert refusal(lambda: us.join("fd00:3::2", source="fd00:0::1")) == errno.EPERM
+        us.join("fd00:3::2", source="fd00:1::1")
+        us.close()
+
+
+def cpu_seconds(pid: int) -> float:
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_descriptors_run_out(net: Chain, open_directory: Path) -> None:
+    """Further clients are disconnected; slbnd does not spin, and serves the others."""
+    with agent(net.nodes[1], open_directory, "--group", "nogroup") as slbnd:
+        with slbnd.connect() as first, contextlib.ExitStack() as stack:
+            # A user has a maximum of connections.
+            for _ in range(80):
+                client = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+                with other_user():
+                    client.connect(slbnd.socket)
+            time.sleep(0.1)
+            pid = slbnd.process.pid
+            open_files = len(list(Path(f"/proc/{pid}/fd").iterdir()))
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (open_files + 3, open_files + 3))
+            for _ in range(20):
+                client = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+                client.connect(slbnd.socket)
+            before = cpu_seconds(pid)
+            time.sleep(1)
+            assert cpu_seconds(pid) - before < 0.5
+            # The last one was disconnected.
+            assert client.recv(1) == b""
+            assert first.list() == []
+        assert slbnd.answers()
