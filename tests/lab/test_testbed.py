@@ -57,6 +57,7 @@ def write(directory: Path, text: str) -> Path:
         ("goodput >= 1 Mbit/s", "goodput > 1 Mbit/s", 3, "must be MEASURE [STATISTIC]"),
         ("goodput >= 1 Mbit/s", "goodput of bic >= 1 Mbit/s", 3, "no flow or program 'bic'"),
         ("goodput >= 1 Mbit/s", "rtt <= 20 ms", 3, "rtt needs one of mean, min"),
+        ("1 Mbit/s", "1 Mbit/s from 1 s to 2 s", 3, "must be MEASURE [STATISTIC]"),
         ("goodput >= 1 Mbit/s", "share >= 20 %", 3, "needs 'of NAME'"),
         ('"10 Mbit/s"', "10", 7, "rate: must be a string, with its unit"),
         ('"10 Mbit/s"', '"10"', 7, "rate '10': needs a unit"),

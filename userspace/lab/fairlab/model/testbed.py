@@ -67,7 +67,8 @@ FLOWS_ONLY = ("goodput", "retransmitted", "share", "rtt", "jain")
 
 _LIMIT = re.compile(
     rf"(?P<measure>[a-z_]+)(?: (?P<statistic>{'|'.join(STATISTICS)}))?(?: of (?P<who>[\w-]+))?"
-    r"(?: from (?P<begin>[\d.]+ ?\w+) to (?P<end>[\d.]+ ?\w+))? (?P<sign>>=|<=) (?P<value>.+)"
+    r"(?: from (?P<begin>[\d.]+ ?\w+) to (?P<end>[\d.]+ ?\w+))?"
+    r" (?P<sign>>=|<=) (?P<value>\S+(?: \S+)?)"
 )
 _CHANGE = re.compile(r"(?P<when>[^:]+): *(?P<rate>[^:]+)")
 _PART = re.compile(r"(\d{1,3}(?:\.\d{1,9})?) ?%")

@@ -151,6 +151,8 @@ class Programs:
         """Wait until a server that anybody wrote listens on PORT."""
         process = self.own[name]
         if not wait_listening(self.lab, node, process, port, "tcp", "tcp6", "udp", "udp6"):
+            if self.running and process.poll() is not None:
+                self.running.unlink()
             raise CannotRunError(f"{self.reason(name, process.poll())}; no server on port {port}")
 
     def look_own(self, now: float) -> None:
