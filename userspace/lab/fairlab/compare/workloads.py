@@ -36,6 +36,11 @@ SPREAD = 0.5
 #: One-way delay of an access router's link, as a mean of both directions [us].
 ACCESS_DELAY = abilene.ACCESS_DELAY
 
+#: Largest buffers of Linux, and the window scale with which a host then announces its window.
+LINUX_7 = Hosts(receive=6 * 2**20, send=4 * 2**20)
+#: of newer kernels
+LINUX_10 = Hosts(receive=32 * 2**20, send=4 * 2**20)
+
 
 @dataclass(frozen=True)
 class Flow:
@@ -321,6 +326,8 @@ def incast() -> Workload:
         0.0,
         flows,
         small=True,
+        # With the largest buffers, windows count units of 4 kB: more than a round trip needs.
+        hosts=LINUX_7,
         joined=True,
     )
 
@@ -352,11 +359,6 @@ def from_four(workload: Workload) -> Workload:
 
 
 # --- hosts --------------------------------------------------------------------------------------
-
-#: Largest buffers of Linux, and the window scale with which a host then announces its window.
-LINUX_7 = Hosts(receive=6 * 2**20, send=4 * 2**20)
-#: of newer kernels
-LINUX_10 = Hosts(receive=32 * 2**20, send=4 * 2**20)
 
 
 def of_two_bdp(rate: int, rtt: float) -> Hosts:
