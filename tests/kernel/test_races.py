@@ -43,16 +43,13 @@ from tests.kernel.lib.net import (
     wait_for,
     write_sysctl,
 )
+from tests.kernel.lib.netlink import NLM_F_CREATE, NLM_F_REPLACE, NetlinkError, attribute
 from tests.kernel.lib.rtnetlink import (
-    NLM_F_CREATE,
-    NLM_F_REPLACE,
     RTM_DELQDISC,
     RTM_DELTFILTER,
     RTM_NEWTFILTER,
     TCA_KIND,
-    NetlinkError,
     Rtnetlink,
-    attribute,
     handle,
 )
 from tests.kernel.lib.slbn_wire import JOIN, LEAVE, PROBE, PROBE_ACK, Datagram, Packet, State

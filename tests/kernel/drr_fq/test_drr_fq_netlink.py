@@ -33,21 +33,17 @@ from tests.kernel.lib.drr_fq import (
     link,
     options,
 )
-from tests.kernel.lib.rtnetlink import (
+from tests.kernel.lib.netlink import (
     NLA_F_NESTED,
     NLM_F_CREATE,
     NLM_F_EXCL,
     NLM_F_REPLACE,
-    RTM_DELQDISC,
-    TC_H_ROOT,
-    TCA_KIND,
-    TCA_OPTIONS,
     NetlinkError,
     attribute,
-    handle,
     u8,
     u32,
 )
+from tests.kernel.lib.rtnetlink import RTM_DELQDISC, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, handle
 
 KIND = attribute(TCA_KIND, b"drr_fq\0")
 HANDLE = handle("10:")

@@ -33,20 +33,8 @@ from dataclasses import dataclass, field, fields, replace
 
 from tests.kernel.lib.iproute import run_ip
 from tests.kernel.lib.net import unnamed_namespace, wait_for, wait_for_carriers
-from tests.kernel.lib.rtnetlink import (
-    NLA_F_NESTED,
-    TC_H_ROOT,
-    TCA_KIND,
-    TCA_OPTIONS,
-    NetlinkError,
-    Rtnetlink,
-    Shown,
-    attribute,
-    attributes,
-    handle,
-    u8,
-    u32,
-)
+from tests.kernel.lib.netlink import NLA_F_NESTED, NetlinkError, attribute, attributes, u8, u32
+from tests.kernel.lib.rtnetlink import TC_H_ROOT, TCA_KIND, TCA_OPTIONS, Rtnetlink, Shown, handle
 
 MTU, HEADER = 1500, 14
 LIMIT, LIMIT_BYTES, FLOWS, QUANTUM, SCHEDULER, SPLIT_GSO, MEMORY_LIMIT = range(1, 8)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Generic netlink at the byte level, and the family "slbn".
 
-rtnetlink.py has messages, attributes and errors of netlink. This module adds the header of generic
+netlink.py has messages, attributes and errors of netlink. This module adds the header of generic
 netlink, the controller (family numbers and groups), and the attributes of
 include/uapi/fairpath/slbn_netlink.h. Nothing is checked before it is sent, so tests can send
 invalid messages. See <linux/genetlink.h>.
@@ -10,29 +10,26 @@ invalid messages. See <linux/genetlink.h>.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import re
-import socket
 import struct
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.kernel.lib.rtnetlink import (
+from tests.kernel.lib.netlink import (
     HEADER,
-    NETLINK_CAP_ACK,
-    NETLINK_EXT_ACK,
     NLA_F_NESTED,
     NLM_F_ACK,
     NLM_F_DUMP,
     SOL_NETLINK,
-    TCA_OPTIONS,
-    Rtnetlink,
+    Netlink,
     attribute,
     attributes,
     u8,
     u32,
+    u64,
 )
+from tests.kernel.lib.rtnetlink import TCA_OPTIONS
 from tests.kernel.lib.slbn_wire import JOIN, Datagram, Packet, State
 
 NETLINK_GENERIC, GENL_ID_CTRL, NETLINK_ADD_MEMBERSHIP = 16, 16, 1
@@ -104,10 +101,6 @@ class Config:
         )
 
 
-def u64(kind: int, value: int) -> bytes:
-    return attribute(kind, struct.pack("=Q", value))
-
-
 #: Encoders of attributes that are not u32.
 WRITERS = {
     **dict.fromkeys(("rate", "epoch", "memory_time", "quiet"), u64),
@@ -176,15 +169,11 @@ class LinkMessage:
         return Config.read(dict(attributes(self.raw))[A["OPTIONS"]])
 
 
-class Genetlink(Rtnetlink):
+class Genetlink(Netlink):
     """A socket of a family in the network namespace where it is made."""
 
     def __init__(self, family: str = "slbn") -> None:
-        # Not the constructor of Rtnetlink: another protocol.
-        self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_GENERIC)
-        self.socket.setsockopt(SOL_NETLINK, NETLINK_EXT_ACK, 1)
-        self.socket.setsockopt(SOL_NETLINK, NETLINK_CAP_ACK, 1)
-        self.sequence = itertools.count(1)
+        super().__init__(NETLINK_GENERIC)
         name = attribute(CTRL_ATTR_FAMILY_NAME, family.encode() + b"\0")
         body = GENL.pack(CTRL_CMD_GETFAMILY, 1, 0) + name
         (answer,) = self.ask(GENL_ID_CTRL, NLM_F_ACK, body)

@@ -19,16 +19,15 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tests.kernel.lib.rtnetlink import (
-    IFINFOMSG,
+from tests.kernel.lib.netlink import (
     NLM_F_CREATE,
     NLM_F_EXCL,
     NLM_F_REPLACE,
     NetlinkError,
-    Rtnetlink,
     attribute,
     u32,
 )
+from tests.kernel.lib.rtnetlink import IFINFOMSG, Rtnetlink
 
 NAMESPACES = Path("/run/netns")
 CLONE_NEWNET = 0x40000000

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from tests.kernel.lib.background import repeated
 from tests.kernel.lib.net import sh
-from tests.kernel.lib.rtnetlink import HEADER, NLM_F_REQUEST, attribute, attributes
+from tests.kernel.lib.netlink import HEADER, NLM_F_REQUEST, attribute, attributes
 
 NETLINK_NETFILTER, NFNL_SUBSYS_QUEUE = 12, 3
 NFQNL_MSG_PACKET, NFQNL_MSG_VERDICT, NFQNL_MSG_CONFIG = 0, 1, 2

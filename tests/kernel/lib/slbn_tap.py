@@ -38,15 +38,8 @@ from tests.kernel.lib.net import (
     wait_for,
     wait_for_carriers,
 )
-from tests.kernel.lib.rtnetlink import (
-    NLM_F_CREATE,
-    NLM_F_REPLACE,
-    TC_H_ROOT,
-    TCA_KIND,
-    Rtnetlink,
-    attribute,
-    handle,
-)
+from tests.kernel.lib.netlink import NLM_F_CREATE, NLM_F_REPLACE, attribute
+from tests.kernel.lib.rtnetlink import TC_H_ROOT, TCA_KIND, Rtnetlink, handle
 from tests.kernel.lib.slbn_wire import (
     ETH_P_IP,
     ETH_P_IPV6,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from tests.kernel.lib.genetlink import Genetlink
 from tests.kernel.lib.net import Namespace
-from tests.kernel.lib.rtnetlink import NLA_F_NESTED, attribute, u8
+from tests.kernel.lib.netlink import attribute, nested, u8
 
 PORT = 51820
 SET_DEVICE = 1
@@ -40,10 +40,6 @@ def x25519_public(private: bytes) -> bytes:
         if k >> bit & 1:
             x2, z2, x3, z3 = x3, z3, x2, z2
     return (x2 * pow(z2, -1, P) % P).to_bytes(32, "little")
-
-
-def nested(kind: int, content: bytes) -> bytes:
-    return attribute(kind | NLA_F_NESTED, content)
 
 
 @dataclass(frozen=True)

@@ -36,19 +36,16 @@ from tests.kernel.lib.net import (
     wait_for,
     wait_for_carriers,
 )
+from tests.kernel.lib.netlink import NLM_F_CREATE, NLM_F_EXCL, NetlinkError, attribute
 from tests.kernel.lib.nfqueue import Queue, queued
 from tests.kernel.lib.rtnetlink import (
     ETH_P_ALL,
-    NLM_F_CREATE,
-    NLM_F_EXCL,
     RTM_NEWTFILTER,
     TC_H_ROOT,
     TCA_KIND,
     TCA_OPTIONS,
     TCMSG,
-    NetlinkError,
     Rtnetlink,
-    attribute,
     handle,
 )
 from tests.kernel.lib.slbn import chain

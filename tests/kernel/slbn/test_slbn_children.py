@@ -40,16 +40,8 @@ from tests.kernel.lib.drr_fq import (
 )
 from tests.kernel.lib.genetlink import MEGA, Genetlink, control_frame, given
 from tests.kernel.lib.net import sh, unnamed_namespace, wait_for
-from tests.kernel.lib.rtnetlink import (
-    NLM_F_CREATE,
-    NLM_F_EXCL,
-    RTM_NEWTFILTER,
-    TCA_KIND,
-    NetlinkError,
-    Shown,
-    attribute,
-    handle,
-)
+from tests.kernel.lib.netlink import NLM_F_CREATE, NLM_F_EXCL, NetlinkError, attribute
+from tests.kernel.lib.rtnetlink import RTM_NEWTFILTER, TCA_KIND, Shown, handle
 from tests.kernel.lib.slbn_wire import PORT as SLBN_PORT
 from tests.kernel.lib.slbn_wire import State
 

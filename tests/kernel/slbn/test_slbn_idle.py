@@ -21,15 +21,8 @@ from tests.kernel.lib.drr_fq import Link, link
 from tests.kernel.lib.genetlink import MEGA, SECOND, Genetlink, control_frame, given, options
 from tests.kernel.lib.iproute import run_ip
 from tests.kernel.lib.net import namespace, sh, wait_for_carriers
-from tests.kernel.lib.rtnetlink import (
-    NLM_F_CREATE,
-    NLM_F_EXCL,
-    RTM_DELQDISC,
-    TC_H_ROOT,
-    TCA_KIND,
-    attribute,
-    handle,
-)
+from tests.kernel.lib.netlink import NLM_F_CREATE, NLM_F_EXCL, attribute
+from tests.kernel.lib.rtnetlink import RTM_DELQDISC, TC_H_ROOT, TCA_KIND, handle
 
 pytestmark = pytest.mark.virtual
 

@@ -20,7 +20,7 @@ import pytest
 
 from tests.kernel.lib.genetlink import SECOND, A, Genetlink, given
 from tests.kernel.lib.net import TRACING, sh, tracing, wait_for
-from tests.kernel.lib.rtnetlink import NLA_F_NESTED, NetlinkError, attribute
+from tests.kernel.lib.netlink import NLA_F_NESTED, NetlinkError, attribute
 from tests.kernel.lib.slbn import MEGA, Agent, Chain, agents, chain
 from tests.kernel.lib.slbn_sessions import KEY, NEW, OTHER_KEY, Sessions, check_dropped, expect
 from tests.kernel.lib.slbn_tap import Wire, state_in, wire

@@ -38,18 +38,14 @@ from tests.kernel.lib.net import (
     unnamed_namespace,
     wait_for,
 )
-from tests.kernel.lib.rtnetlink import (
+from tests.kernel.lib.netlink import (
     NLM_F_CREATE,
     NLM_F_EXCL,
     NLM_F_REPLACE,
-    RTM_DELQDISC,
-    TC_H_ROOT,
-    TCA_KIND,
     NetlinkError,
-    Rtnetlink,
     attribute,
-    handle,
 )
+from tests.kernel.lib.rtnetlink import RTM_DELQDISC, TC_H_ROOT, TCA_KIND, Rtnetlink, handle
 from tests.kernel.lib.slbn_wire import State
 
 pytestmark = pytest.mark.virtual

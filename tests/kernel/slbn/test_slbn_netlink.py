@@ -41,11 +41,10 @@ from tests.kernel.lib.genetlink import (
     control_frame,
     given,
     options,
-    u64,
 )
 from tests.kernel.lib.iproute import CLONE_NEWNET
 from tests.kernel.lib.net import unnamed_namespace, wait_for
-from tests.kernel.lib.rtnetlink import (
+from tests.kernel.lib.netlink import (
     ATTRIBUTE,
     HEADER,
     NLA_F_NESTED,
@@ -56,15 +55,18 @@ from tests.kernel.lib.rtnetlink import (
     NLM_F_REPLACE,
     NLM_F_REQUEST,
     NLMSG_DONE,
+    NetlinkError,
+    attribute,
+    u32,
+    u64,
+)
+from tests.kernel.lib.rtnetlink import (
     RTM_DELQDISC,
     TC_H_ROOT,
     TCA_KIND,
     TCA_OPTIONS,
-    NetlinkError,
     Rtnetlink,
-    attribute,
     handle,
-    u32,
 )
 from tests.kernel.lib.slbn_wire import JOIN, LEAVE, State
 
