@@ -243,6 +243,7 @@ class FakeLab:
         return subprocess.Popen(["sh", "-c", script], stdout=output)
 
 
+@pytest.mark.usefixtures("traffic")
 def test_failed_program_is_reported_with_its_reason(tmp_path: Path) -> None:
     good, bad = (Programs(FakeLab(tmp_path)) for _ in range(2))  # type: ignore[arg-type]
     good.start_senders("flows", "good", 0.0, 0.1, [])

@@ -94,8 +94,8 @@ def in_virtual_time(directory: Path, *command: str) -> subprocess.CompletedProce
 
 
 @pytest.mark.tier("test")
+@pytest.mark.usefixtures("traffic")
 def test_behaviour_in_virtual_time(tmp_path: Path) -> None:
-    subprocess.run(["make", "--silent", "-C", str(TOP), "traffic"], check=True)
     pytest_there = ["/usr/bin/python3", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     checks = str(TOP / "tests/lab/flow_guest.py")
     done = in_virtual_time(tmp_path, *pytest_there, "--basetemp=/run/pytest", checks)

@@ -326,10 +326,10 @@ int main() { std::random_device device; std::cout << device(); }
 """
 
 
+@pytest.mark.usefixtures("traffic")
 def test_random_device_is_replaced(tmp_path: Path) -> None:
     """All that a C++ program calls of it comes from our library."""
     program, library = tmp_path / "program", TOP / "build/lab/random_device.so"
-    subprocess.run(["make", "--silent", "-C", TOP, "traffic"], check=True)
     subprocess.run(
         ["g++", "-x", "c++", "-", "-o", program], input=RANDOM_DEVICE, text=True, check=True
     )
