@@ -279,6 +279,6 @@ def test_report_table(tmp_path: Path) -> None:
     row = next(line for line in lines if line.startswith("gaimd:aimd32")).split()
     assert row[1:] == ["9.56", "20.0", "%", "7", "72", "9", "50", "%"]
     assert "fair share    9.56 Mbit/s; Jain's index 0.889" in text
-    assert "queue delay   mean 30.0 ms, 95 % below 30.0 ms, max 30.0 ms; a full queue is 60" in text
+    assert "queue delay   mean 30.0 ms, p95 30.0 ms, max 30.0 ms; a full queue is 60" in text
     result["checks"]["trace_events_lost"] = 12
     assert "the trace lost 12 window events" in report.table(result)

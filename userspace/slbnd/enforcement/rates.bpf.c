@@ -830,7 +830,7 @@ static __always_inline void count(struct rates_state *state,
 	}
 }
 
-/* What a flow did not use of its rate for so long, it may send at once, ns. */
+/* Depth of a flow's token bucket, as time at its rate, ns. */
 static __always_inline u64 get_burst(const struct rates_state *state,
 				     const struct valid_limit *limit)
 {

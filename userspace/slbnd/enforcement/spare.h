@@ -19,7 +19,7 @@
  * spare_departure() - when a packet departs in what a default class leaves
  * @next: when the class has sent its packets so far, ns; in the past if none waits
  * @now: ns
- * @burst: what the class did not use for so long, it may send at once, ns
+ * @burst: depth of the token bucket, as time at its rate, ns
  * @duration: of the packet at the rate of the class, ns
  *
  * Return: when the class begins to send it, from which @next follows; 0: it has no room.

@@ -9,7 +9,7 @@ class LabError(Exception):
 
 
 class UsageError(LabError):
-    """The request names something unknown or makes no sense: change the command line."""
+    """A usage error: change the command line, or the file."""
 
     status = 2
 

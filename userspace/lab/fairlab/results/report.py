@@ -53,7 +53,7 @@ def table(result: dict[str, Any]) -> str:
         f"fair share    {_mbits(total['fair_share_bps'])} Mbit/s; Jain's index {total['jain']:.3f}",
         f"bottleneck    busy {100 * total['utilisation']:.1f} %;"
         f" {total['drops']} packets lost ({100 * total['loss']:.3f} %){marks}",
-        f"queue delay   mean {delay['mean']:.1f} ms, 95 % below {delay['p95']:.1f} ms,"
+        f"queue delay   mean {delay['mean']:.1f} ms, p95 {delay['p95']:.1f} ms,"
         f" max {delay['max']:.1f} ms; a full queue is {delay['full']:.1f} ms",
     ]
     if ping:
