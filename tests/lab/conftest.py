@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The programs of the tree that tests of the lab start; hypothesis without a time limit.
+"""What tests of the lab need of the tree; hypothesis without a time limit.
 
 Examples of hypothesis have none because a busy machine is no defect of the code.
 """
@@ -20,3 +20,9 @@ settings.load_profile("fairpath")
 def traffic() -> None:
     """Build fairflow, fairtraffic and the library for random numbers, also in a new clone."""
     subprocess.run(["make", "--silent", "-C", TOP, "traffic"], check=True)
+
+
+@pytest.fixture(scope="session")
+def modules() -> None:
+    """Build the modules for the kernel of the engine vm, before a test's time limit begins."""
+    subprocess.run([TOP / "scripts/kernel", "modules", "6.1"], check=True)

@@ -5,20 +5,25 @@ The raw data is that of a run in which everything is known: flows of constant ra
 constant length, window cuts at fixed times.  So the results of the analysis are known, too.
 """
 
+import contextlib
 import dataclasses
+import io
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fairlab.figures import registry, verdict
+from fairlab.cli.main import main
+from fairlab.figures import fingerprints, registry, verdict
 from fairlab.figures.study import Data, Study
 from fairlab.model import topology
 from fairlab.model.background import FLOWS
 from fairlab.model.qdisc import parse_buffer
 from fairlab.model.scenario import Scenario, parse_flows
+from fairlab.net.host import STOPPING
 from fairlab.run.dumbbell import BACKGROUND_REPORTS, MEASUREMENT, PING, TRACE
 from fairlab.run.flows import ports
 
@@ -34,6 +39,27 @@ def held(study: Study, data: Data, quick: bool = False) -> dict[str, bool]:
     known = registry.of(study.name)
     measured = study.measure(data, quick)
     return {name: verdict.judge(known[name], values).holds for name, values in measured.items()}
+
+
+def call_fairlab(*arguments: str, cwd: Path = TOP) -> subprocess.CompletedProcess[str]:
+    """Run the command in this process; a process of its own takes a quarter of a second to start.
+
+    Not for what starts a guest, whose output would not be captured.
+    """
+    # A new process would read these files anew.
+    fingerprints.forget()
+    registry.sources.cache_clear()
+    handlers = {number: signal.getsignal(number) for number in STOPPING}
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            status: Any = main(arguments)
+        except SystemExit as end:
+            status = end.code or 0
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+    return subprocess.CompletedProcess(arguments, status, out.getvalue(), err.getvalue())
 
 
 def run_fairlab(

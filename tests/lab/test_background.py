@@ -28,9 +28,9 @@ from hypothesis import strategies as st
 from tests.lab.labtools import (
     BEGIN,
     FLOW_SEGMENTS,
+    call_fairlab,
     made_up,
     made_up_background,
-    run_fairlab,
     saw_tooth,
     scenario,
     write_raw,
@@ -325,7 +325,7 @@ def test_plot_draws_two_runs_side_by_side(tmp_path: Path) -> None:
         what = with_background(Background(0.5), qdiscs=(parse_qdisc(text),))
         evaluated(tmp_path / name, what)
     picture = tmp_path / "both.png"
-    done = run_fairlab("plot", f"{tmp_path}/one", f"{tmp_path}/two", "--out", str(picture))
+    done = call_fairlab("plot", f"{tmp_path}/one", f"{tmp_path}/two", "--out", str(picture))
     assert done.returncode == 0 and done.stdout == f"{picture}\n"
     assert picture.read_bytes().startswith(b"\x89PNG")
 
@@ -356,7 +356,7 @@ def test_plot_refuses_bad_arguments(tmp_path: Path) -> None:
         ([one, one, "--out", "/nonexistent/x.png"], "cannot write /nonexistent/x.png"),
         ([one, "/nonexistent", "--out", f"{tmp_path}/x.png"], "no result there"),
     ):
-        done = run_fairlab("plot", *words)
+        done = call_fairlab("plot", *words)
         assert done.returncode == 2 and message in done.stderr
         assert len(done.stderr.splitlines()) == 1
     assert not (tmp_path / "x.png").exists()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.labtools import FAIRLAB, TOP, assert_refused, run_fairlab
+from tests.lab.labtools import FAIRLAB, TOP, assert_refused, call_fairlab, run_fairlab
 
 COMMANDS = ("run", "check", "backbone", "list", "plot", "compare", "figure", "report", "flent")
 RUN = ("run", "dumbbell", "--flows", "reno")
@@ -19,7 +19,7 @@ RUN = ("run", "dumbbell", "--flows", "reno")
 
 @pytest.mark.parametrize("words", [(), *((name,) for name in COMMANDS)])
 def test_help(words: tuple[str, ...]) -> None:
-    done = run_fairlab(*words, "--help")
+    done = call_fairlab(*words, "--help")
     assert done.returncode == 0 and done.stderr == ""
     assert "exit status:" in done.stdout and "usage: fairlab" in done.stdout
 
@@ -27,7 +27,7 @@ def test_help(words: tuple[str, ...]) -> None:
 def test_all_options_are_in_the_man_page() -> None:
     page = (TOP / "docs" / "man" / "fairlab.1").read_text().replace("\\-", "-")
     for command in COMMANDS:
-        text = run_fairlab(command, "--help").stdout
+        text = call_fairlab(command, "--help").stdout
         options = set(re.findall(r"--[a-z-]+", text)) - {"--help"}
         assert command in ("list", "plot") or len(options) >= 3
         for option in options:
@@ -116,7 +116,7 @@ def test_all_options_are_in_the_man_page() -> None:
     ],
 )
 def test_bad_input(arguments: tuple[str, ...], fragments: tuple[str, ...], tmp_path: Path) -> None:
-    assert_refused(run_fairlab(*arguments, cwd=tmp_path), 2, *fragments)
+    assert_refused(call_fairlab(*arguments, cwd=tmp_path), 2, *fragments)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -169,6 +169,7 @@ def children() -> set[str]:
     return found
 
 
+@pytest.mark.usefixtures("modules")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_stopped_run_leaves_no_process_or_file(tmp_path: Path, number: signal.Signals) -> None:
     process = subprocess.Popen(

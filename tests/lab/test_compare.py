@@ -26,7 +26,7 @@ from fairlab.results import statistics, waits
 from fairlab.slbn import abilene
 from fairlab.slbn.mesh import Mesh, Wire
 
-from tests.lab.labtools import assert_refused, run_fairlab
+from tests.lab.labtools import assert_refused, call_fairlab, run_fairlab
 
 MBIT = 10**6
 
@@ -599,7 +599,7 @@ def test_tables_of_a_page_are_replaced(tmp_path: Path) -> None:
     head = f"# Page\n\n<!-- compare: {block} -->\n<!-- end -->\n"
     page.write_text(f"{head}\n<!-- compare: parking-lot -->\nold\n<!-- end -->\n\nend\n")
     for _ in range(2):
-        done = run_fairlab("compare", "--publish", str(page), "--out", str(tmp_path))
+        done = call_fairlab("compare", "--publish", str(page), "--out", str(tmp_path))
         assert (done.returncode, done.stdout) == (0, f"{block}\nparking-lot\n")
         text = page.read_text()
         cells = "– | 1.000 (0.990, 0.980) | – | **1.5** (4.0, 3.0) | – | *0.050* (0.100, 0.000)"
@@ -610,7 +610,7 @@ def test_tables_of_a_page_are_replaced(tmp_path: Path) -> None:
 
     def refused(text: str, message: str) -> None:
         page.write_text(text)
-        done = run_fairlab("compare", "--publish", str(page), "--out", str(tmp_path))
+        done = call_fairlab("compare", "--publish", str(page), "--out", str(tmp_path))
         assert_refused(done, 2, message)
         assert page.read_text() == text
 
@@ -647,7 +647,7 @@ def test_picture_has_a_panel_for_each_measure() -> None:
 
 
 def test_workloads_are_listed() -> None:
-    done = run_fairlab("compare")
+    done = call_fairlab("compare")
     assert done.returncode == 0
     assert [line.split()[0] for line in done.stdout.splitlines()] == list(WORKLOADS)
 
@@ -667,7 +667,7 @@ def test_workloads_are_listed() -> None:
     ],
 )
 def test_bad_arguments_are_refused(words: tuple[str, ...], message: str) -> None:
-    assert_refused(run_fairlab("compare", *words), 2, message)
+    assert_refused(call_fairlab("compare", *words), 2, message)
 
 
 @pytest.mark.tier("all")

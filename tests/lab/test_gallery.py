@@ -35,7 +35,7 @@ from fairlab.slbn.sessions import Plan
 from fairlab.slbn.sessions_tcp import TcpPlan
 from fairlab.slbn.simulated import Simulated
 
-from tests.lab.labtools import FAIRLAB, TOP, assert_refused, run_fairlab
+from tests.lab.labtools import FAIRLAB, TOP, assert_refused, call_fairlab, run_fairlab
 
 COINS = TOP / "tests" / "lab" / "coins.py"
 LAB = TOP / "userspace" / "lab"
@@ -327,7 +327,7 @@ def test_seeds_that_are_not_stored_are_named(coins: Path) -> None:
     done = figure(coins, "fair-coin", "--draw", "--seed", "77")
     assert_refused(done, 3, "runs are missing (fair@77", "without --draw they are run")
     where = ("--out", str(coins.parent / "out"))
-    done = run_fairlab("compare", "parking-lot", "--draw", "--seed", "77", *where)
+    done = call_fairlab("compare", "parking-lot", "--draw", "--seed", "77", *where)
     assert_refused(
         done, 3, "no run of parking-lot with the seeds 77 is stored in ", "without --draw"
     )
@@ -368,7 +368,7 @@ def test_whole_seeds_are_drawn(coins: Path) -> None:
     document = json.loads((out / "fair-coin.json").read_text())
     assert (document["seeds"], document["runs"], document["missing"]) == ([1], 2, 4)
     assert document["claims"][0]["verdict"] == "inconclusive"
-    assert run_fairlab("report", "--studies", str(coins), "--out", str(out)).returncode == 0
+    assert call_fairlab("report", "--studies", str(coins), "--out", str(out)).returncode == 0
     note = "Drawn from 1 seeds; 4 further runs are not done yet."
     assert note in (out / "reproduction.md").read_text()
     page = (out / "report.html").read_text()
@@ -384,7 +384,7 @@ def test_stale_figures_are_reported(ran: Path) -> None:
     done = figure(ran, "fair-coin", "--draw")
     assert done.returncode == 0 and "3 of 6 runs are stale: made at " in done.stdout
     assert json.loads((out / "fair-coin.json").read_text())["stale"] == 3
-    page = run_fairlab("report", "--studies", str(ran), "--out", str(out))
+    page = call_fairlab("report", "--studies", str(ran), "--out", str(out))
     assert "stale, drawn from runs of other sources: fair-coin" in page.stdout
     assert "drawn from runs of other sources" in (out / "report.html").read_text()
     done = figure(ran, "fair-coin")
@@ -439,7 +439,7 @@ def test_a_refused_run_replaces_the_stored_one(ran: Path) -> None:
         "fair@3.refused", "tricky@3.refused",
     }  # fmt: skip
     # The old figure still exists, but is not in the report.
-    page = run_fairlab("report", "--studies", str(ran), "--out", str(out))
+    page = call_fairlab("report", "--studies", str(ran), "--out", str(out))
     assert page.returncode == 2 and "no figures in" in page.stderr
 
 
@@ -518,15 +518,15 @@ def test_bad_input(coins: Path, words: tuple[str, ...], fragments: tuple[str, ..
 
 def test_bad_paths(coins: Path, tmp_path: Path) -> None:
     assert_refused(
-        run_fairlab("figure", "--studies", "/no/such.py"), 2, "/no/such.py: not a Python"
+        call_fairlab("figure", "--studies", "/no/such.py"), 2, "/no/such.py: not a Python"
     )
     (tmp_path / "wrong.py").write_text("STUDIES = (1,\n")
-    wrong = run_fairlab("figure", "--studies", str(tmp_path / "wrong.py"))
+    wrong = call_fairlab("figure", "--studies", str(tmp_path / "wrong.py"))
     assert_refused(wrong, 2, "wrong.py: SyntaxError")
     (tmp_path / "out").write_text("in the way")
     assert_refused(figure(coins, "fair-coin", "--run", "fair@1"), 2, "cannot write")
     assert_refused(
-        run_fairlab("report", "--out", str(tmp_path / "new")), 2, "no figures in", "fairlab figure"
+        call_fairlab("report", "--out", str(tmp_path / "new")), 2, "no figures in", "fairlab figure"
     )
     assert not (tmp_path / "new").exists()
 
@@ -662,7 +662,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_html_report(drawn: Path) -> None:
     out = drawn.parent / "out"
     where = ("--studies", str(drawn), "--out", str(out))
-    done = run_fairlab("report", *where)
+    done = call_fairlab("report", *where)
     assert done.returncode == 0, done.stderr
     assert (
         "2 of 5 figures, claims: 0 of 2 consistent, 1 inconsistent, 1 inconclusive" in done.stdout
@@ -694,9 +694,9 @@ def test_html_report(drawn: Path) -> None:
     assert "prefers-color-scheme: dark" in text and 'name="viewport"' in text
     assert len(text) < 300_000
 
-    assert run_fairlab("report", *where).returncode == 0
+    assert call_fairlab("report", *where).returncode == 0
     assert (out / "report.html").read_text() == text
-    summary = json.loads(run_fairlab("report", *where, "--json").stdout)
+    summary = json.loads(call_fairlab("report", *where, "--json").stdout)
     assert summary["drawn"] == 2
     assert summary["verdicts"] == {
         "consistent": 0, "inconsistent": 1, "inconclusive": 1, "not testable": 1, "not run": 0,
@@ -707,7 +707,7 @@ def test_html_report(drawn: Path) -> None:
 def test_markdown_report(drawn: Path) -> None:
     out = drawn.parent / "out"
     where = ("--studies", str(drawn), "--out", str(out))
-    assert run_fairlab("report", *where).returncode == 0
+    assert call_fairlab("report", *where).returncode == 0
     lines = (out / "reproduction.md").read_text().splitlines()
     heads = [line for line in lines if line.startswith("- **Published ")]
     assert heads == [
@@ -744,7 +744,7 @@ def test_report_has_the_comparisons_beside_it(coins: Path) -> None:
     gallery.write_whole(beside / "lan.json", json.dumps(document))
     for form in ("svg", "png"):
         (beside / f"lan.{form}").write_bytes((out / f"fair-coin.{form}").read_bytes())
-    assert run_fairlab("report", "--studies", str(coins), "--out", str(out)).returncode == 0
+    assert call_fairlab("report", "--studies", str(coins), "--out", str(out)).returncode == 0
     comparisons.write(beside)
     row = "<tr><td>loss, %</td><td>1</td><td>2</td></tr>"
     for page in ((out / "report.html").read_text(), (beside / "report.html").read_text()):

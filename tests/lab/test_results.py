@@ -20,8 +20,8 @@ from fairlab.run.dumbbell import TRACE
 from tests.lab.labtools import (
     FAIRLAB,
     assert_refused,
+    call_fairlab,
     made_up,
-    run_fairlab,
     saw_tooth,
     scenario,
     write_raw,
@@ -117,7 +117,7 @@ def test_unwritable_directory_is_refused(tmp_path: Path) -> None:
 def test_results_of_another_format_say_what_to_do(tmp_path: Path, more: tuple[str, ...]) -> None:
     (tmp_path / "result.json").write_text('{"project": "0123abc", "scenario": {"flows": []}}')
     words = [*more, str(tmp_path / "figure.png")] if more else []
-    done = run_fairlab("plot", str(tmp_path), *words)
+    done = call_fairlab("plot", str(tmp_path), *words)
     assert_refused(done, 3, f"{tmp_path}: made at 0123abc, in another format", "run it again")
 
 
@@ -225,7 +225,7 @@ def test_figures_from_stored_data_are_the_same(tmp_path: Path) -> None:
     before = {path: path.read_bytes() for path in plots.draw(work, result)}
     for path in before:
         path.unlink()
-    done = run_fairlab("plot", str(work))
+    done = call_fairlab("plot", str(work))
     assert done.returncode == 0
     assert sorted(done.stdout.split()) == sorted(map(str, before))
     assert {path: path.read_bytes() for path in before} == before

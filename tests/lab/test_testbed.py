@@ -17,7 +17,7 @@ from fairlab.model.testbed import Case, Choice, parse_limit
 from fairlab.results import measures
 from fairlab.results.outcome import Outcome
 
-from tests.lab.labtools import TOP, assert_refused, run_fairlab
+from tests.lab.labtools import TOP, assert_refused, call_fairlab, run_fairlab
 
 SCENARIOS = sorted((TOP / "userspace/lab/scenarios").glob("*.toml"))
 
@@ -92,14 +92,14 @@ def test_bad_input_is_refused_with_its_line(
 
 def test_command_refuses_bad_input(tmp_path: Path) -> None:
     path = write(tmp_path, PLAIN.replace("1 Mbit/s", "1"))
-    assert_refused(run_fairlab("test", str(path)), 2, f"{path}:3: limit 'goodput >= 1': rate '1'")
+    assert_refused(call_fairlab("test", str(path)), 2, f"{path}:3: limit 'goodput >= 1': rate '1'")
     for words, message in (
         (["absent.toml"], "absent.toml: No such file"),
         ([str(path), "--timeout", "-1"], "timeout -1"),
         ([str(path), "--seeds", "0"], "seeds 0"),
         ([str(path), "--module", "absent.ko"], "no module 'absent.ko'"),
     ):
-        assert_refused(run_fairlab("test", *words), 2, message)
+        assert_refused(call_fairlab("test", *words), 2, message)
 
 
 def test_lists_make_cases(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from fairlab.model.errors import CannotRunError
 from fairlab.run import exact
 from fairlab.slbn import simulated
 
-from tests.lab.labtools import TOP, assert_refused, run_fairlab
+from tests.lab.labtools import TOP, assert_refused, call_fairlab, run_fairlab
 
 RECORD: dict[str, Any] = {
     "format": exact.FORMAT,
@@ -108,29 +108,29 @@ def test_damaged_records_are_refused(tmp_path: Path, path: tuple[str, ...], valu
         inner = inner[name]
     inner[path[-1]] = value
     (tmp_path / exact.RECORD).write_text(json.dumps(record))
-    assert_refused(run_fairlab("verify", str(tmp_path)), 3, "the record is damaged")
+    assert_refused(call_fairlab("verify", str(tmp_path)), 3, "the record is damaged")
 
 
 def test_records_of_other_formats_say_what_to_do(tmp_path: Path) -> None:
     record = RECORD | {"format": 0, "project": "0123abc"}
     (tmp_path / exact.RECORD).write_text(json.dumps(record))
-    done = run_fairlab("verify", str(tmp_path))
+    done = call_fairlab("verify", str(tmp_path))
     assert_refused(done, 3, "its record, made at 0123abc, has format 0, not 1: run it again")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 100_000, "\x00"])
 def test_files_that_are_no_records(tmp_path: Path, text: str) -> None:
     (tmp_path / exact.RECORD).write_text(text)
-    assert_refused(run_fairlab("verify", str(tmp_path)), 3, "the record is damaged")
+    assert_refused(call_fairlab("verify", str(tmp_path)), 3, "the record is damaged")
 
 
 def test_nothing_to_verify(tmp_path: Path) -> None:
-    assert_refused(run_fairlab("verify", "--out", str(tmp_path)), 2, "no stored runs")
-    assert_refused(run_fairlab("verify", str(tmp_path / "x")), 2, "no such run")
+    assert_refused(call_fairlab("verify", "--out", str(tmp_path)), 2, "no stored runs")
+    assert_refused(call_fairlab("verify", str(tmp_path / "x")), 2, "no such run")
 
 
 def test_negative_timeout(tmp_path: Path) -> None:
-    assert_refused(run_fairlab("verify", "--timeout", "-1", str(tmp_path)), 2, "--timeout -1")
+    assert_refused(call_fairlab("verify", "--timeout", "-1", str(tmp_path)), 2, "--timeout -1")
 
 
 # --- a random part of the stored runs of figures ------------------------------------------------
@@ -167,7 +167,8 @@ def test_chosen_runs_are_printed_and_old_ones_counted(tmp_path: Path) -> None:
     for n in range(1, 21):
         store(tmp_path, f"rcp@{n}", SIMULATED)
     store(tmp_path, "rcp@21")
-    done = run_fairlab("verify", "--quiet", "--share", "10", "--seed", "7", "--out", str(tmp_path))
+    words = ("verify", "--quiet", "--share", "10", "--out", str(tmp_path))
+    done = call_fairlab(*words, "--seed", "7")
     assert done.returncode == 5, done.stderr
     first, *others = done.stdout.splitlines()
     assert first == (
@@ -178,17 +179,17 @@ def test_chosen_runs_are_printed_and_old_ones_counted(tmp_path: Path) -> None:
     for run in listed:
         assert f"{run}: not comparable" in done.stdout
     assert done.stdout.count(" here, GCC 1 recorded") == 2
-    again = run_fairlab("verify", "--quiet", "--share", "10", "--seed", "7", "--out", str(tmp_path))
+    again = call_fairlab(*words, "--seed", "7")
     assert again.stdout == done.stdout
     # Without a seed another part is chosen, which its line says how to choose again.
-    other = run_fairlab("verify", "--quiet", "--share", "10", "--out", str(tmp_path))
+    other = call_fairlab(*words)
     assert "2 of 20 runs (10 %, seed " in other.stdout
 
 
 def test_runs_older_than_records_are_said_to_be_so(tmp_path: Path) -> None:
     for n in (1, 2, 3):
         store(tmp_path, f"rcp@{n}")
-    done = run_fairlab("verify", "--share", "5", "--out", str(tmp_path))
+    done = call_fairlab("verify", "--share", "5", "--out", str(tmp_path))
     assert_refused(done, 2, "none of the 3 stored runs has a record: all are older")
 
 
@@ -204,7 +205,7 @@ def test_runs_older_than_records_are_said_to_be_so(tmp_path: Path) -> None:
 )
 def test_bad_shares(tmp_path: Path, words: str, message: str) -> None:
     store(tmp_path, "rcp@1", SIMULATED)
-    assert_refused(run_fairlab("verify", *words.split(), "--out", str(tmp_path)), 2, message)
+    assert_refused(call_fairlab("verify", *words.split(), "--out", str(tmp_path)), 2, message)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +220,7 @@ def test_damaged_records_of_the_simulator_are_refused(
     tmp_path: Path, change: dict[str, Any]
 ) -> None:
     path = store(tmp_path, "rcp@1", SIMULATED | change)
-    assert_refused(run_fairlab("verify", str(path)), 3, "the record is damaged")
+    assert_refused(call_fairlab("verify", str(path)), 3, "the record is damaged")
 
 
 def test_a_run_of_the_simulator_is_verified(tmp_path: Path) -> None:
@@ -233,31 +234,31 @@ def test_a_run_of_the_simulator_is_verified(tmp_path: Path) -> None:
         "--out",
         str(tmp_path),
     )
-    assert run_fairlab(*words, "--quiet").returncode == 0
+    assert call_fairlab(*words, "--quiet").returncode == 0
     path = tmp_path / "data/slbn-1a/slbn-paper@3.json"
     stored = json.loads(path.read_text())
-    done = run_fairlab("verify", "--share", "5", "--out", str(tmp_path))
+    done = call_fairlab("verify", "--share", "5", "--out", str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{path}: exact, the same answer" in done.stdout
     assert stored["exact"]["inputs"] == simulated.inputs()
     stored["exact"]["sha256"] = "00" * 32
     path.write_text(json.dumps(stored))
-    done = run_fairlab("verify", str(path))
+    done = call_fairlab("verify", str(path))
     assert done.returncode == 1 and "differs\n  the answer has SHA-256 " in done.stdout
 
 
 def test_a_run_of_a_model_is_verified(tmp_path: Path) -> None:
     words = ("figure", "fq-active-flows", "--quick", "--run", "rr-500@3", "--out", str(tmp_path))
-    assert run_fairlab(*words, "--quiet").returncode == 0
+    assert call_fairlab(*words, "--quiet").returncode == 0
     path = tmp_path / "data/fq-active-flows/rr-500@3.json"
-    done = run_fairlab("verify", str(path))
+    done = call_fairlab("verify", str(path))
     assert (done.returncode, done.stdout) == (0, f"{path}: exact, the same answer\n")
     stored = json.loads(path.read_text())
     other = '{"scheduler": "LIFO", "rate": 1, "seed": 1, "count": 1}'
     for arguments in (["{}"], ["x"], [], [other]):
         stored["exact"]["arguments"] = arguments
         path.write_text(json.dumps(stored))
-        assert_refused(run_fairlab("verify", str(path)), 3, "the record is damaged")
+        assert_refused(call_fairlab("verify", str(path)), 3, "the record is damaged")
 
 
 def test_only_what_a_run_uses_has_to_be_the_same(tmp_path: Path) -> None:
