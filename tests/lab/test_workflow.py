@@ -1,55 +1,54 @@
 # SPDX-License-Identifier: GPL-2.0
 """The workflow: Snakemake runs the coin studies of test_gallery.py, locally and on a cluster.
 
-The cluster is emulated: commands with the names of Slurm's start each job at once, and store its
-state.
+The cluster has one node, this machine, with Debian's Slurm.
 """
 
+import contextlib
+import getpass
 import os
 import re
-import shutil
+import socket
 import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.lab.labtools import TOP, run_fairlab
-from tests.lab.test_gallery import COINS, MINT, change
+from tests.lab.test_gallery import change, copy_coins
 
 SNAKEFILE = TOP / "userspace" / "lab" / "Snakefile"
 PROFILES = TOP / "userspace" / "lab" / "profiles"
 LOCAL = ("--cores", "2", "--rerun-triggers", "mtime", "--rerun-incomplete", "--nolock")
 
-# Shared by the emulated commands: a job is a directory with its state.
-JOBS = """#!/bin/sh
-set -eu
-jobs={jobs}
-start() {{
-	number=$(ls "$jobs" | wc -l) && job=$jobs/$number && mkdir "$job" && echo running >"$job/state"
-	( if "$@" >"$job/said" 2>&1; then echo good; else echo bad; fi >"$job/new"
-	mv "$job/new" "$job/state" ) </dev/null >/dev/null 2>&1 &
-}}
-"""
-SBATCH = """
-for word; do script=$word; done
-echo "$*" >>"$jobs.asked"
-start sh "$script"
-echo "$number"
-"""
-SCONTROL = """
-[ "$1 $2 $3" = '-o show job' ]
-case $(cat "$jobs/$4/state") in
-good) state=COMPLETED ;; bad) state=TIMEOUT ;; *) state=RUNNING ;;
-esac
-echo "JobId=$4 JobName=run JobState=$state Reason=None"
+# A cluster of one node, with Debian's Slurm.
+SLURM = """ClusterName=one
+SlurmctldHost={host}(127.0.0.1)
+SlurmUser={user}
+SlurmdUser={user}
+SlurmctldPort={ports[0]}
+SlurmdPort={ports[1]}
+AuthInfo=socket={place}/munge
+StateSaveLocation={place}/state
+SlurmdSpoolDir={place}/spool
+SlurmctldPidFile={place}/slurmctld.pid
+SlurmdPidFile={place}/slurmd.pid
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+MpiDefault=none
+NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} RealMemory=2000
+PartitionName=all Nodes=ALL Default=YES State=UP
 """
 
 
 @pytest.fixture
 def coins(tmp_path: Path) -> Path:
-    for name in ("mint.c", "bend.c"):
-        (tmp_path / name).write_text(MINT)
-    return Path(shutil.copy(COINS, tmp_path))
+    return copy_coins(tmp_path)
 
 
 def snakemake(
@@ -93,7 +92,7 @@ def test_only_stale_runs_are_repeated(coins: Path) -> None:
     assert {path.stem for path in (out / "data/fair-coin").iterdir()} == runs
     for name in ("fair-coin.png", "fair-coin.svg", "fair-coin.json", "report.html"):
         assert (out / name).stat().st_size > 0
-    assert "1 of 5 figures, 1 of 1 claims hold" in done.stdout
+    assert "1 of 5 figures, claims: 0 of 1 consistent, 0 inconsistent, 1 inc" in done.stdout
 
     done = snakemake(coins, "fair-coin", *LOCAL)
     assert done.returncode == 0 and "Nothing to be done" in done.stdout, done.stdout
@@ -144,55 +143,100 @@ def test_bad_configuration(coins: Path, config: dict[str, str], message: str) ->
     assert not (coins.parent / "out").exists()
 
 
-def cluster(directory: Path, **commands: str) -> Path:
-    """Write these commands to DIRECTORY/bin; return the directory of their jobs."""
-    place, found = directory / "bin", directory / "jobs"
-    place.mkdir()
-    found.mkdir()
-    for name, text in commands.items():
-        (place / name).write_text(JOBS.format(jobs=found) + text)
-        (place / name).chmod(0o755)
-    return found
+def free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        held = [stack.enter_context(socket.create_server(("", 0))) for _ in range(count)]
+        return [one.getsockname()[1] for one in held]
+
+
+@pytest.fixture(scope="module")
+def slurm() -> Iterator[Path]:
+    """A Slurm of one node; the directory of its configuration, which SLURM_CONF names."""
+    with contextlib.ExitStack() as stack:
+        # Not below pytest's directory: the path of a socket is short.
+        place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slurm-")))
+        for name in ("state", "spool"):
+            (place / name).mkdir()
+        (place / "key").write_bytes(os.urandom(1024))
+        (place / "key").chmod(0o600)
+        host, user = socket.gethostname().partition(".")[0], getpass.getuser()
+        ports, cpus = free_ports(2), os.cpu_count()
+        (place / "slurm.conf").write_text(
+            SLURM.format(place=place, host=host, user=user, ports=ports, cpus=cpus)
+        )
+        stack.enter_context(pytest.MonkeyPatch.context()).setenv(
+            "SLURM_CONF", str(place / "slurm.conf")
+        )
+        files = {"key-file": "key", "socket": "munge", "pid-file": "pid", "seed-file": "seed"}
+        options = [f"--{name}={place / file}" for name, file in files.items()]
+        munge = ["munged", "--foreground", "--force", *options, f"--log-file={place}/munge.log"]
+        for command in (munge, ["slurmctld", "-D", "-i"], ["slurmd", "-D"]):
+            log = stack.enter_context((place / f"{command[0]}.log").open("w"))
+            process = subprocess.Popen(command, stdout=log, stderr=log)
+            stack.callback(process.wait)
+            stack.callback(process.terminate)
+            if command is munge:
+                wait_for(lambda: (place / "munge").exists())
+        wait_for(lambda: "idle" in output("sinfo", "--noheader", "--format=%T"))
+        yield place
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def output(*command: str) -> str:
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout
+
+
+PROFILE = ("--profile", str(PROFILES / "slurm"), "--latency-wait", "5")
+
+
+def submitted(said: str) -> list[str]:
+    """The numbers of the jobs in Snakemake's output."""
+    return re.findall(r"external jobid '(\d+)'", said)
 
 
 @pytest.mark.tier("all")
-def test_jobs_on_slurm(coins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = cluster(coins.parent, sbatch=SBATCH, scontrol=SCONTROL, scancel="exit 1\n")
-    monkeypatch.setenv("PATH", f"{coins.parent / 'bin'}:{os.environ['PATH']}")
-    profile = ("--profile", str(PROFILES / "slurm"), "--latency-wait", "5")
-    done = snakemake(coins, "fair-coin", *profile, quick="true")
+@pytest.mark.usefixtures("slurm")
+def test_jobs_on_slurm(coins: Path) -> None:
+    done = snakemake(coins, "fair-coin", *PROFILE, quick="true")
     assert done.returncode == 0, done.stdout
-    assert "Submitted job" in done.stdout and (coins.parent / "out/report.html").exists()
+    assert (coins.parent / "out/report.html").exists()
     # Drawing is a local rule, not a job.
-    asked = (coins.parent / "jobs.asked").read_text().splitlines()
-    assert len(asked) == len(list(place.iterdir())) == 1
-    for word in ("--parsable", "--job-name=run", "--cpus-per-task=1", "--mem=612", "--time=240"):
-        assert word in asked[0].split()
+    (number,) = submitted(done.stdout)
+    job = output("scontrol", "-o", "show", "job", number)
+    for word in ("JobName=run", "JobState=COMPLETED", "CPUs/Task=1", "TimeLimit=04:00:00"):
+        assert word in job.split()
+    assert "mem=612M" in job
 
 
 @pytest.mark.tier("all")
-def test_slurm_job_states(coins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("slurm")
+def test_slurm_job_states() -> None:
     """Snakemake does not wait for ever for a job that Slurm has stopped."""
-    place = cluster(coins.parent, scontrol=SCONTROL, sacct="exit 1\n")
-    monkeypatch.setenv("PATH", f"{coins.parent / 'bin'}:{os.environ['PATH']}")
+
+    def submit(command: str) -> str:
+        return output("sbatch", "--parsable", "--output=/dev/null", "--wrap", command).strip()
 
     def status(number: str) -> str:
-        command = [str(PROFILES / "slurm" / "status"), number]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-        return done.stdout
+        return output(str(PROFILES / "slurm" / "status"), number).strip()
 
-    for state, expected in (("running", "running"), ("good", "success"), ("bad", "failed")):
-        (place / "0").mkdir(exist_ok=True)
-        (place / "0" / "state").write_text(state)
-        assert status("0") == f"{expected}\n"
+    good, bad, long = submit("true"), submit("exit 3"), submit("sleep 600")
+    wait_for(lambda: [status(number) for number in (good, bad)] == ["success", "failed"])
+    assert status(long) == "running"
+    subprocess.run(["scancel", long], check=True)
+    wait_for(lambda: status(long) == "failed")
 
 
 @pytest.mark.tier("all")
-def test_failed_job_on_slurm(coins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = cluster(coins.parent, sbatch=SBATCH, scontrol=SCONTROL, scancel="exit 1\n")
-    monkeypatch.setenv("PATH", f"{coins.parent / 'bin'}:{os.environ['PATH']}")
-    profile = ("--profile", str(PROFILES / "slurm"), "--latency-wait", "5")
-    done = snakemake(coins, "edge-coin", *profile, quick="true")
+@pytest.mark.usefixtures("slurm")
+def test_failed_job_on_slurm(coins: Path) -> None:
+    done = snakemake(coins, "edge-coin", *PROFILE, quick="true")
     assert done.returncode == 1, done.stdout
-    assert (place / "0" / "state").read_text() == "bad\n"
-    assert "it stood on its edge" in (place / "0" / "said").read_text()
+    (number,) = submitted(done.stdout)
+    log = coins.parent / f".snakemake/log/slurm-{number}.out"
+    assert "it stood on its edge" in log.read_text()
