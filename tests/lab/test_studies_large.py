@@ -347,9 +347,8 @@ def test_unpublished_studies_run(name: str, tmp_path: Path) -> None:
     for case in study.cases(True, 1):
         what = case.what
         assert isinstance(what, Simulated)
-        small = replace(what, count=40 if what.count else 0, every=max(20 * what.every, 0.2))
-        if not what.count:
-            small = replace(what, percent=1)
+        every = max(20 * what.every, 0.2) if what.count else what.every
+        small = replace(what, count=40, every=every)
         data[case.name] = [study.reduce(case, small.run(tmp_path, None, QUIET))]
     assert held(study, data, quick=True)
     table = study.table(data)
