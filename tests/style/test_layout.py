@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The root of the tree has no stray files, and the files of sch_slbn are in layers."""
+"""The root of the tree has no stray files; the files of sch_slbn, and the rooms of slbnd and of the
+kernel tests, are in layers.
+"""
 
 from __future__ import annotations
 
@@ -45,3 +47,29 @@ def test_files_of_sch_slbn_use_only_those_below() -> None:
             assert theirs, above
             upwards += [f"{name} uses {each} of {above}" for each in used & theirs]
     assert upwards == []
+
+
+#: From the top to the bottom.
+ROOMS = ("service", "flows", "enforcement", "sessions", "system")
+
+
+def test_rooms_of_slbnd_use_only_those_below() -> None:
+    slbnd = TOP / "userspace/slbnd"
+    assert {path.name for path in slbnd.iterdir()} == set(ROOMS)
+    used = {
+        (path.parent.name, room)
+        for path in slbnd.glob("*/*.[ch]")
+        for room in re.findall(r'^#include "\.\./(\w+)/', path.read_text(), re.MULTILINE)
+    }
+    assert len(used) >= len(ROOMS)
+    assert {(a, b) for a, b in used if ROOMS.index(a) > ROOMS.index(b)} == set()
+
+
+def test_what_kernel_tests_share_uses_no_test() -> None:
+    library = TOP / "tests/kernel/lib"
+    found = {
+        f"{path.name}: {name}"
+        for path in library.glob("*.py")
+        for name in re.findall(r"\btests\.kernel\.(?!lib\b)\w+", path.read_text())
+    }
+    assert found == set()
