@@ -24,12 +24,13 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from fairlab.compare import network, sizes
 from fairlab.compare.stacks import STACKS
 from fairlab.compare.workloads import FRAME, TCP_PART, UDP_PART, Change, Flow, Workload
 from fairlab.model.network import Network
+from fairlab.model.plain import Plain
 from fairlab.net.network import AMPLE, Hosts
 from fairlab.results import statistics, trust, waits
 from fairlab.run import engine, samples
@@ -37,7 +38,7 @@ from fairlab.run.engine import Engine
 from fairlab.run.job import Job
 from fairlab.slbn import maxmin, sessions
 from fairlab.slbn.abilene import access
-from fairlab.slbn.mesh import Mesh, Wire, link_name
+from fairlab.slbn.mesh import Mesh, link_name
 
 DATA = "compare-data.json"
 #: How the files of the reports of UDP's sinks end.
@@ -52,7 +53,7 @@ Numbers = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Plan(Job[Numbers]):
+class Plan(Plain, Job[Numbers]):
     """A workload with a seed, on a stack, under a congestion control."""
 
     kind = "compare"
@@ -90,23 +91,11 @@ class Plan(Job[Numbers]):
     # --- as a job -------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self) | {"settings": asdict(STACKS[self.stack])}
+        return super().to_json() | {"settings": asdict(STACKS[self.stack])}
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> "Plan":
-        data = {name: value for name, value in data.items() if name != "settings"}
-        mesh = data["mesh"]
-        wires = tuple(Wire(**wire) for wire in mesh["wires"])
-        return cls(
-            **{
-                **data,
-                "mesh": Mesh(mesh["name"], tuple(mesh["nodes"]), wires),
-                "flows": tuple(Flow(**flow) for flow in data["flows"]),
-                "changes": tuple((when, link, rate) for when, link, rate in data["changes"]),
-                "hosts": Hosts(**data.get("hosts", {})),
-                "weights": tuple(data.get("weights", (1,))),
-            }
-        )
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        return super().from_json({name: data[name] for name in data if name != "settings"})
 
     def sources(self) -> tuple[str, ...]:
         found = [*engine.SOURCES, "userspace/traffic"]

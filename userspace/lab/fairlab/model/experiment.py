@@ -18,17 +18,16 @@ Experiments are meant for the engine `virtual`, in which forwarding takes no tim
 bottleneck limits the flows; outcome.py checks that.
 """
 
-import dataclasses
 import random
 import re
 from dataclasses import dataclass
-from typing import Any, Self
 
 from fairlab.model import headers, scenario
 from fairlab.model.background import FLOWS, Background
 from fairlab.model.errors import UsageError
 from fairlab.model.network import Bottleneck, Delay, End, Link, Network, Pacing, Queue
 from fairlab.model.network import Path as Way
+from fairlab.model.plain import Plain
 from fairlab.model.qdisc import Qdisc
 
 UDP = "udp"
@@ -100,7 +99,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Layout:
+class Layout(Plain):
     """Groups of flows over a bottleneck.  Rates in bit/s, BUFFER in packets.
 
     QUEUE is the bottleneck's qdisc with its options, as tc takes them.  With BACK_RATE, the other
@@ -228,28 +227,6 @@ class Layout:
             group.name: [stream.cc for stream in group.streams for _ in range(stream.count)]
             for group in self.groups
         }
-
-    def to_json(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Self:
-        """The description that to_json() was made of."""
-        groups = tuple(
-            Group(
-                **{
-                    **group,
-                    "streams": tuple(Stream(**stream) for stream in group["streams"]),
-                    "settings": tuple((name, value) for name, value in group["settings"]),
-                    "background": group["background"] and Background(**group["background"]),
-                    "program": Program(**one) if (one := group.get("program")) else None,
-                }
-            )
-            for group in data["groups"]
-        )
-        changes = tuple((when, rate) for when, rate in data.get("changes", ()))
-        modules = tuple(data.get("modules", ()))
-        return cls(**{**data, "groups": groups, "changes": changes, "modules": modules})
 
 
 # --- the network --------------------------------------------------------------------------------

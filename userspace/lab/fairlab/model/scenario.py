@@ -5,16 +5,15 @@ The constructor checks everything that does not depend on a machine, and raises 
 a scenario is passed to the kernel under test, and stored with every result.
 """
 
-import dataclasses
 import random
 import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
 
 from fairlab.model import headers, units
 from fairlab.model.background import Background
 from fairlab.model.errors import UsageError
+from fairlab.model.plain import Plain
 from fairlab.model.qdisc import Buffer, Qdisc
 
 TOPOLOGIES = ("dumbbell",)
@@ -75,7 +74,7 @@ def flow_labels(flows: tuple[Flow, ...]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Scenario:
+class Scenario(Plain):
     """A scenario.  Rates in bit/s, times in microseconds unless the name says seconds."""
 
     topology: str
@@ -167,26 +166,6 @@ class Scenario:
         """
         late = random.Random(self.seed)
         return [n * self.start_gap / 10**6 + late.random() / 10 for n in range(len(self.flows))]
-
-    def to_json(self) -> dict[str, Any]:
-        """The scenario as JSON."""
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> "Scenario":
-        """The scenario that to_json() was made of."""
-        background = data.get("background")
-        fields: dict[str, Any] = {
-            **data,
-            "flows": tuple(Flow(**flow) for flow in data["flows"]),
-            "buffer": Buffer(**data["buffer"]),
-            "qdiscs": tuple(
-                Qdisc(qdisc["link"], qdisc["kind"], tuple(qdisc["words"]))
-                for qdisc in data.get("qdiscs", [])
-            ),
-            "background": background and Background(**background),
-        }
-        return cls(**fields)
 
 
 def default_warmup(seconds: int, flows: int, start_gap: int) -> float:

@@ -27,14 +27,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import fairlab
 from fairlab.model import topology
 from fairlab.model.errors import CannotRunError, LabError, UsageError
 from fairlab.model.network import Bottleneck, Network
+from fairlab.model.plain import Plain
 from fairlab.model.scenario import Scenario
 from fairlab.net import host
 from fairlab.net.network import Laboratory
@@ -75,7 +75,7 @@ _OURS = re.compile(
 
 
 @dataclass(frozen=True)
-class Request:
+class Request(Plain):
     """A test of Flent's and the scenario whose network it runs on."""
 
     test: str
@@ -89,14 +89,6 @@ class Request:
         for option in self.options:
             if _OURS.match(option):
                 raise UsageError(f"{option}: fairlab sets this option of Flent's itself")
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self) | {"scenario": self.scenario.to_json()}
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> "Request":
-        scenario = Scenario.from_json(data["scenario"])
-        return cls(data["test"], tuple(data["options"]), data["cc"], scenario)
 
 
 def require() -> None:

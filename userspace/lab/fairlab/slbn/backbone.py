@@ -31,6 +31,7 @@ from typing import Any
 from fairlab.model import background, headers
 from fairlab.model.errors import LabError
 from fairlab.model.network import Network
+from fairlab.model.plain import Plain
 from fairlab.model.qdisc import BOTTLENECK, Qdisc
 from fairlab.net import congestion, host
 from fairlab.net.network import Laboratory
@@ -125,7 +126,7 @@ FLOWS = (
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Plain):
     """The description of a run."""
 
     rate: int
@@ -137,14 +138,6 @@ class Plan:
     rotate_keys: int = 0
     #: nodes whose links have no SLBN, and these links' qdisc, one of NO_SLBN
     without: tuple[tuple[str, str], ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> "Plan":
-        without = tuple((node, kind) for node, kind in data["without"])
-        return cls(**{**data, "variants": tuple(data["variants"]), "without": without})
 
     @property
     def routing(self) -> abilene.Routing:

@@ -21,12 +21,13 @@ from typing import Any
 
 from fairlab.model import headers
 from fairlab.model.errors import CannotRunError
+from fairlab.model.plain import Plain
 from fairlab.results import trust
 from fairlab.run import engine
 from fairlab.run.engine import VIRTUAL, Engine
 from fairlab.run.job import Job
 from fairlab.slbn.agents import require_tree
-from fairlab.slbn.mesh import Mesh, Wire, planned
+from fairlab.slbn.mesh import Mesh, planned
 
 DATA = "sessions-data.json"
 
@@ -64,7 +65,7 @@ class Loss:
 
 
 @dataclass(frozen=True)
-class Plan(Job["Recording"]):
+class Plan(Plain, Job["Recording"]):
     """The plan of a run."""
 
     kind = "sessions"
@@ -111,9 +112,6 @@ class Plan(Job["Recording"]):
 
     # --- as a job -------------------------------------------------------------------------------
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
     def sources(self) -> tuple[str, ...]:
         return (*engine.SOURCES, *AGENT_SOURCES, "userspace/lab/fairlab/slbn")
 
@@ -136,25 +134,6 @@ class Plan(Job["Recording"]):
         names = ("kernel", "engine", "tools")
         found = {name: recording.environment[name] for name in names}
         return found | trust.condition(check(recording))
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> "Plan":
-        mesh = Mesh(
-            data["mesh"]["name"],
-            tuple(data["mesh"]["nodes"]),
-            tuple(Wire(**wire) for wire in data["mesh"]["wires"]),
-        )
-        found = tuple(
-            Session(**{**one, "changes": tuple(map(tuple, one["changes"]))})
-            for one in data["sessions"]
-        )
-        rest = {
-            "mesh": mesh,
-            "sessions": found,
-            "losses": tuple(Loss(**loss) for loss in data["losses"]),
-            "deaths": tuple((when, node) for when, node in data["deaths"]),
-        }
-        return cls(**{**data, **rest})
 
 
 @dataclass

@@ -13,7 +13,7 @@ both, so flows are expected a little below it.
 import json
 import random
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import Any
 from fairlab.model import headers
 from fairlab.model.errors import CannotRunError
 from fairlab.model.network import Network
+from fairlab.model.plain import Plain
 from fairlab.results import trust
 from fairlab.run import engine, samples
 from fairlab.run.engine import Engine
@@ -70,7 +71,7 @@ def draw(count: int, seconds: float, ccs: Sequence[str], seed: int) -> tuple[Flo
 
 
 @dataclass(frozen=True)
-class TcpPlan(Job["TcpOutcome"]):
+class TcpPlan(Plain, Job["TcpOutcome"]):
     """The plan of a run: VARIANT is one of backbone.VARIANTS."""
 
     kind = "sessions-tcp"
@@ -84,13 +85,6 @@ class TcpPlan(Job["TcpOutcome"]):
     look: float = 0.25
 
     # --- as a job -------------------------------------------------------------------------------
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> "TcpPlan":
-        return cls(**{**data, "flows": tuple(Flow(**flow) for flow in data["flows"])})
 
     def sources(self) -> tuple[str, ...]:
         return (

@@ -5,7 +5,6 @@ It needs no guest: the result of slbnsim depends on its options only, and on wha
 So a run leaves a record of both, by which `fairlab verify` repeats it.
 """
 
-import dataclasses
 import hashlib
 import json
 import re
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlab.model.errors import CannotRunError, LabError
+from fairlab.model.plain import Plain
 from fairlab.net import host
 from fairlab.results import trust
 from fairlab.run import exact
@@ -39,7 +39,7 @@ COMPILER = re.compile(rb"(GCC: \([^)\0]*\) [\d.]+|clang version [\d.]+)")
 
 
 @dataclass(frozen=True)
-class Simulated:
+class Simulated(Plain):
     """One of slbnsim's experiments with an algorithm; times in ms."""
 
     experiment: str
@@ -56,9 +56,6 @@ class Simulated:
     def memory(self) -> int:
         """The memory of slbnsim, in MiB: about two kilobytes for a session."""
         return max(1024, self.count // 500)
-
-    def to_json(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
 
     def sources(self) -> tuple[str, ...]:
         # Not its Python programs, on which no run depends.

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Flows with packets in a queue, by the rate of the link and the scheduler (slides 14 to 17)."""
 
-import dataclasses
 import hashlib
 import heapq
 import json
@@ -17,6 +16,7 @@ from fairlab.figures.studies.queueing.common import SOURCE
 from fairlab.figures.studies.spread import ratios
 from fairlab.figures.study import Case, Data, Numbers, Study, Table
 from fairlab.figures.verdict import Measured
+from fairlab.model.plain import Plain
 from fairlab.net import host
 from fairlab.results import plots
 from fairlab.run import exact
@@ -89,7 +89,7 @@ class Scheduler:
 
 
 @dataclass(frozen=True)
-class Link:
+class Link(Plain):
     """A link of RATE [bit/s] for COUNT packets; loads are parts of it."""
 
     scheduler: str
@@ -98,9 +98,6 @@ class Link:
     count: int
     beside: float = 0.5  # of flows that the link does not limit
     load: float = 0.9  # of all
-
-    def to_json(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
 
     def sources(self) -> tuple[str, ...]:
         return ()
