@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy
 import pytest
+from fairlab.cli import testbed as cli
 from fairlab.model import testbed
 from fairlab.model.errors import UsageError
 from fairlab.model.testbed import Case, Choice, parse_limit
@@ -231,6 +232,17 @@ def test_limits_on_what_does_not_exist_are_broken(tmp_path: Path) -> None:
 
 def test_failed_programs_are_named(tmp_path: Path) -> None:
     assert measures.own_failures(*made_up(directory=tmp_path)) == ["client of sh: exit status 3"]
+
+
+def test_results_are_compared_by_case_and_measure() -> None:
+    def run(case: str, text: str, value: float) -> dict[str, Any]:
+        return {"case": case, "limits": [{"limit": text, "value": value}]}
+
+    base = [run("loss 0 %", "jain >= 0.9", value) for value in (0.90, 0.94)]
+    (change,) = cli.compare(base, [run("loss 0 %", "jain >= 0.8", 0.966)])
+    assert " ".join(cli.described(change).split()) == "loss 0 %: jain 0.92 0.966 +5.00 %"
+    for other in (run("", "jain >= 0.9", 1), run("loss 0 %", "jain of a >= 0.9", 1)):
+        assert cli.compare(base, [other]) == []
 
 
 def test_tables(tmp_path: Path) -> None:

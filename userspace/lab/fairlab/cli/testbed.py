@@ -130,11 +130,7 @@ def test(arguments: argparse.Namespace) -> None:
         print(json.dumps({"runs": found, "base": others, "changes": changes}, indent=1))
     elif arguments.base:
         print(f"\nmeans over seeds: {arguments.base}, {', '.join(map(str, arguments.files))}")
-        for one in changes:
-            words = f"{one['case']}: {one['measure']}" if one["case"] else one["measure"]
-            print(
-                f"  {words:50}  {one['base']:12.6g}  {one['this']:12.6g}  {one['percent']:+.2f} %"
-            )
+        print("\n".join(map(described, changes)) or "  no case and measure is in both")
     status = max(run.status for run in runs)
     if status != HOLD:
         raise ReportedError(status)
@@ -245,6 +241,13 @@ def compare(base: Sequence[dict[str, Any]], runs: Sequence[dict[str, Any]]) -> l
         for (case, measure), after in means[1].items()
         if (before := means[0].get((case, measure))) is not None
     ]
+
+
+def described(change: dict[str, Any]) -> str:
+    """A line on a measure of both."""
+    words = ": ".join(filter(None, (change["case"], change["measure"])))
+    numbers = f"{change['base']:12.6g}  {change['this']:12.6g}"
+    return f"  {words:50}  {numbers}  {change['percent']:+.2f} %"
 
 
 def values(runs: Sequence[dict[str, Any]]) -> dict[tuple[str, str], float]:
