@@ -32,7 +32,7 @@ from tests.kernel.lib.enforcer import (
     without_counters,
 )
 from tests.kernel.lib.net import Namespace, wait_for
-from tests.kernel.lib.senders import BURST, SLOW_BURST, Traffic, close_to, sender
+from tests.kernel.lib.senders import BURST, FIRST_BURST, Traffic, close_to, sender
 from tests.kernel.lib.slbn import MEGA, Chain, chain
 
 pytestmark = pytest.mark.virtual
@@ -605,19 +605,19 @@ def test_lease_ends_between_packets(alone: Enforcer) -> None:
     alone.set_unassigned(10**12)
 
 
-@pytest.mark.parametrize(("rate", "burst"), [(2 * MEGA, SLOW_BURST), (6 * MEGA, BURST)])
-def test_burst_after_pause_is_limited(alone: Enforcer, rate: int, burst: int) -> None:
-    """It is shorter if a packet of 1500 octets takes longer than 2 ms."""
-    session, length = full(), rate // 8000
-    alone.set(session, rate)
-    alone.run(PLAIN4, length)
-    time.sleep(0.1)
-    verdict, departure = alone.run(PLAIN4, length)
+@pytest.mark.parametrize(("pause", "burst"), [(0.05, BURST), (0.15, FIRST_BURST)])
+def test_burst_after_pause_is_limited(alone: Enforcer, pause: float, burst: int) -> None:
+    """It is shorter after more than 100 ms."""
+    session = full()
+    alone.set(session, 2 * MEGA)
+    alone.run(PLAIN4, 250)
+    time.sleep(pause)
+    verdict, departure = alone.run(PLAIN4, 250)
     use = alone.read(session)
     assert (verdict, departure, use.departure) == (PASS, 0, use.last - burst)
     # 1 ms each, less the burst and the time that the 51 runs take: none in virtual time.
-    time.sleep(0.1)
-    verdict, departure = alone.run(PLAIN4, length, 51)
+    time.sleep(pause)
+    verdict, departure = alone.run(PLAIN4, 250, 51)
     use = alone.read(session)
     assert (verdict, departure) == (PASS, use.departure)
     assert 40 * 10**6 < use.departure - use.last <= 50 * 10**6 - burst
@@ -639,7 +639,7 @@ def test_burst_of_acknowledgements(alone: Enforcer, rate: int, burst: int) -> No
     time.sleep(0.2)
     alone.run(PLAIN4, 128)
     use = alone.read(session)
-    assert use.departure == use.last - SLOW_BURST
+    assert use.departure == use.last - FIRST_BURST
     alone.remove(session)
 
 

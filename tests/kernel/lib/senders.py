@@ -21,8 +21,8 @@ from tests.kernel.lib.slbn import Chain
 #: Missing in Python's socket module.
 SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
 TCP, UDP = 6, 17
-#: Burst of a paced flow, and of one below 6 Mbit/s [ns].
-BURST, SLOW_BURST = 2_000_000, 500_000
+#: Burst of a paced flow, and of one that paused for longer than 100 ms [ns].
+BURST, FIRST_BURST = 2_000_000, 500_000
 
 #: Octets of a datagram's payload, and of its headers on the wire.
 DATAGRAM = 1400

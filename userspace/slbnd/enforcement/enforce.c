@@ -672,20 +672,14 @@ static u64 codel_interval(u64 rtt)
 	return fp_min64(fp_max64(rtt, CODEL_INTERVAL), CODEL_INTERVAL_MAX);
 }
 
-static u64 least_burst(u64 rate)
-{
-	return rate < ENFORCE_SLOW ? ENFORCE_SLOW_BURST : ENFORCE_BURST;
-}
-
 int enforce_set(struct enforce *enforce, const struct slbn_flow *flow,
 		const struct enforce_limit *wanted, u32 *hint)
 {
 	const struct rates_limit limit = {
 		.rate = wanted->rate,
 		.lease = wanted->lease,
-		.burst = fp_min64(
-			fp_max64(wanted->burst, least_burst(wanted->rate)),
-			ENFORCE_QUEUE),
+		.burst = fp_min64(fp_max64(wanted->burst, ENFORCE_BURST),
+				  ENFORCE_QUEUE),
 		.target = codel_target(enforce, flow, wanted->rtt),
 		.interval = codel_interval(wanted->rtt),
 		.ceiling = wanted->ceiling,

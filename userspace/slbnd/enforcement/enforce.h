@@ -33,14 +33,14 @@
 #define ENFORCE_QUEUE_MAX 1000000000ULL
 
 /*
- * Burst of a flow that paused, in time at its rate, at least, ns; and of one so slow that a
- * packet of 1500 octets takes longer. Such flows are many on their link. If all begin at
- * once, each sends a packet, and a second one when a packet's time less the burst has
- * passed: a FIFO must hold the first ones until then.
+ * Burst of a flow that was idle, in time at its rate, at least, ns; and of one that was idle
+ * for longer than ENFORCE_PAUSE. That one is not late, but begins anew, maybe with many
+ * others (incast): each sends a packet, and if its rate is low, the second one when its
+ * time less the burst has passed. A FIFO must hold the first ones until then.
  */
 #define ENFORCE_BURST 2000000ULL
-#define ENFORCE_SLOW_BURST 500000ULL
-#define ENFORCE_SLOW (1500 * 8 * 1000000000ULL / ENFORCE_BURST)
+#define ENFORCE_FIRST_BURST 500000ULL
+#define ENFORCE_PAUSE 100000000ULL
 
 /*
  * Rate of the default class: by default, a share of the device's rate, per mille:
@@ -170,8 +170,8 @@ enum enforce_end {
  * @ceiling: it may send at this rate until @until, if that is more than @rate, bit/s.
  *	With htb this and all below are ignored
  * @until: ns, CLOCK_BOOTTIME, at most @lease; 0: there is no ceiling
- * @burst: depth of its token bucket, as time at @rate, ns; at least ENFORCE_BURST (slow
- *	flows: ENFORCE_SLOW_BURST), at most ENFORCE_QUEUE apply
+ * @burst: depth of its token bucket, as time at @rate, ns; at least ENFORCE_BURST, at
+ *	most ENFORCE_QUEUE apply
  * @rtt: round-trip time of its path, ns, for CoDel; 0: unknown
  */
 struct enforce_limit {

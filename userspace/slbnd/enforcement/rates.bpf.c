@@ -7,10 +7,11 @@
  * departs when the one before it has been sent at the flow's rate. That time is
  * computed when the next packet arrives: a higher rate applies to it already. A lower
  * one does not, as the packet was admitted at the rate of its time, and 64 kB that were
- * merged (GSO) may take seconds at the new one. A flow that paused may send a burst of
+ * merged (GSO) may take seconds at the new one. A flow that was idle may send a burst of
  * ENFORCE_BURST: otherwise a sender that is often a little late would never reach its
- * rate. slbnd lets it be longer while TCP's slow start has not reached the rate
- * (flows.h), and it is longer for flows of acknowledgements (SMALL_BURST).
+ * rate. After a pause it is ENFORCE_FIRST_BURST. slbnd lets it be longer while TCP's slow
+ * start has not reached the rate (flows.h), and it is longer for flows of acknowledgements
+ * (SMALL_BURST).
  *
  * CoDel (codel.h) keeps the queue of a flow short if the flow responds: it marks or
  * drops packets that wait for longer than a target. A packet's delay is known when
@@ -885,6 +886,8 @@ static __always_inline void pace(struct rates_state *state,
 	remainder = bits % last;
 	if (departure + burst < now) {
 		arrival->missed = now - burst - departure;
+		if (burst == ENFORCE_BURST && arrival->missed > ENFORCE_PAUSE)
+			burst = ENFORCE_FIRST_BURST;
 		departure = now - burst;
 		remainder = 0;
 	}
