@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The GAIMD model: send rate by loss, TCP-friendly parameters, two synchronised windows."""
 
+import functools
 import itertools
 import math
 from typing import Any
@@ -94,6 +95,7 @@ def error(alpha: float, beta: float, threshold: float) -> float:
     return off / STEPS
 
 
+@functools.cache
 def alpha_least(beta: float, threshold: float) -> float:
     """The α with the least error, to three decimals."""
     coarse = min(range(10, 2500, 20), key=lambda a: error(a / 1000, beta, threshold))
