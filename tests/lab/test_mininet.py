@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fairlab.mininet import links, nodes, open_vswitch
+from fairlab.mininet import links, nodes, open_vswitch, script
 from fairlab.model.errors import UsageError
 
 TOP = Path(__file__).resolve().parents[2]
@@ -129,3 +131,29 @@ def test_open_vswitch_is_started_in_guests_only(
     assert started[-4:] == ["ovsdb-tool", "ovsdb-server", "ovs-vsctl", "ovs-vswitchd"]
     (tmp_path / "ovs-vswitchd").unlink()
     assert open_vswitch.start() == ""
+
+
+def test_controller_that_speaks_first_is_found() -> None:
+    """Mininet's cmd() would wait for the process id that octet 1, OpenFlow's first, announces."""
+
+    class Node:
+        """Mininet's, as far as it matters."""
+
+        @staticmethod
+        def cmd(command: str) -> str:
+            done = subprocess.run(["bash", "-c", command], capture_output=True, check=False)
+            assert b"\1" not in done.stdout
+            return done.stdout.decode()
+
+    def greet() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.sendall(bytes([1, 0, 0, 8, 0, 0, 0, 1]))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        thread = threading.Thread(target=greet)
+        thread.start()
+        assert script.is_listening(Node(), "127.0.0.1", port)
+        thread.join()
+    assert not script.is_listening(Node(), "127.0.0.1", port)
