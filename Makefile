@@ -76,7 +76,7 @@ help:
 	@echo '  make hooks               let git check messages of commits, as make check does'
 	@echo '  make test                check, modules on native, 6.1 and 6.12: 15 minutes'
 	@echo '  make test-all            everything, on 6.1, 6.12 and 7.2: hours [SEEDS=1,2,3]'
-	@echo '  make test-packages       Debian packages in clean roots of Debian 12 and 13, as root'
+	@echo '  make test-packages       packages in clean roots of Debian and Ubuntu, as root [RELEASES=]'
 	@echo '  make test-debug          kernel tests under KASAN, lockdep, UBSAN, KCSAN, PREEMPT_RT'
 	@echo '  make fuzz                fuzz the parsers, and keep new inputs [FUZZ_SECONDS=$(FUZZ_SECONDS)]'
 	@echo '  make bench               measure the cost of qdiscs, agent, lab and simulator'
@@ -289,12 +289,12 @@ test-all:
 	$(call checked,modules tc tools slbnsim vm lab figures bench fuzz tests foreign site packages)
 	@tests/run all
 
-# Clean roots have files of many owners, and devices.
+# As root: clean roots have files of many owners, and devices.
+RELEASES ?= bookworm trixie noble
 .PHONY: test-packages
 test-packages:
 	$(call checked,vm tests packages)
-	@test "$$(id -u)" = 0 || { echo 'Only root can make clean roots: sudo make test-packages' >&2; exit 2; }
-	@tests/run --stage packages-bookworm --stage packages-trixie
+	@tests/run $(RELEASES:%=--stage packages-%)
 
 .PHONY: test-debug
 test-debug:

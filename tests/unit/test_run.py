@@ -406,3 +406,17 @@ def test_bad_seeds_are_an_error(seeds: str) -> None:
     )
     assert done.returncode == 2 and not done.stdout
     assert f"SEEDS={seeds}: '" in done.stderr and "integers from 0 to 2^64 - 1" in done.stderr
+
+
+@pytest.mark.parametrize("words", [["all"], ["--stage", "packages-trixie"]])
+def test_stages_of_root_are_refused_to_others(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is run, not after hours."""
+    module = load()
+    monkeypatch.setattr(os, "getuid", lambda: 1000)
+    monkeypatch.setattr(sys, "argv", ["run", *words])
+    monkeypatch.setattr(module, "schedule", lambda *_: pytest.fail("stages were started"))
+    with pytest.raises(SystemExit, match="2"):
+        module.main()
+    assert re.search(r"only root can run .*packages-trixie", capsys.readouterr().err)
