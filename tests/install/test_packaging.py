@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -30,6 +31,8 @@ verify_qdisc() { :; }
 get_ifb_for_if() { ip link add ifb4x type ifb; echo ifb4x; }
 """
 
+
+AS_ROOT = () if os.getuid() == 0 else ("unshare", "--map-root-user")
 
 #: What OpenWrt's rules.mk, kernel.mk and package.mk provide, as far as the Makefile uses it.
 RULES = """
@@ -87,6 +90,43 @@ def test_spec_builds(sources: Path, tmp_path: Path) -> None:
     expected = {"slbnd", "libslbn", "libslbn-devel", "slbnsim", "fairpath-tc"}
     expected |= {f"fairpath-{name}-dkms" for name in ("drr-fq", "gaimd", "slbn")}
     assert {name for name in built if not name.endswith(("debuginfo", "debugsource"))} == expected
+    # rpm installs all of them beside each other, and removes what it installed. Scripts need DKMS.
+    root = tmp_path / "root"
+    root.mkdir()
+    rpm = [*AS_ROOT, "rpm", f"--root={root}"]
+    packages = sorted((tmp_path / "RPMS").rglob("*.rpm"))
+    run(*rpm, "--install", "--nodeps", "--noscripts", *packages)
+    assert run(*rpm, "--verify", "--nodeps", "--all") == ""
+    assert (root / "usr/sbin/slbnd").exists()
+    installed = run(*rpm, "--query", "--all", "--queryformat", "%{NAME}\\n").split()
+    assert expected <= set(installed)
+    run(*rpm, "--erase", "--nodeps", "--noscripts", *installed)
+    assert {path.parent.name for path in root.rglob("*") if path.is_file()} <= {".rpmdb", "rpm"}
+    for path in packages:
+        scripts = run("rpm", "--query", "--scripts", "--package", path)
+        text = re.sub(r"^\w+ scriptlet \(using /bin/sh\):$", "", scripts, flags=re.MULTILINE)
+        assert ("dkms install fairpath-" in text) == ("-dkms-" in path.name), path.name
+        run("sh", "-n", "-c", text)
+
+
+def installs_with_pacman(packages: list[Path], root: Path) -> None:
+    """All of them beside each other; it removes what it installed."""
+    (root / "db").mkdir(parents=True)
+    config = root / "pacman.conf"
+    config.write_text(
+        "[options]\nArchitecture = auto\nSigLevel = Never\nLocalFileSigLevel = Never\n"
+    )
+    pacman = [*AS_ROOT, "pacman", f"--config={config}", f"--root={root}/files"]
+    pacman += [f"--dbpath={root}/db", f"--logfile={root}/log", f"--cachedir={root}/cache"]
+    pacman += [f"--gpgdir={root}/keys", f"--hookdir={root}/hooks"]
+    (root / "files").mkdir()
+    run(*pacman, "--noconfirm", "--nodeps", "--nodeps", "--upgrade", *packages)
+    names = run(*pacman, "--query", "--quiet").split()
+    assert len(names) == len(packages)
+    checked = run(*pacman, "--query", "--check", "--check").splitlines()
+    assert [line for line in checked if not line.endswith(" 0 altered files")] == []
+    run(*pacman, "--noconfirm", "--remove", "--nodeps", "--nodeps", *names)
+    assert [path for path in (root / "files").rglob("*") if path.is_file()] == []
 
 
 def test_pkgbuild_builds(sources: Path, tmp_path: Path) -> None:
@@ -108,6 +148,7 @@ def test_pkgbuild_builds(sources: Path, tmp_path: Path) -> None:
             path.name.partition("-0.")[0]: run("tar", "-tf", path).split()
             for path in place.glob("*.pkg.tar")
         }
+        installs_with_pacman(sorted(place.glob("*.pkg.tar")), tmp_path / "root")
     finally:
         if user:
             shutil.rmtree(place)
