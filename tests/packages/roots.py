@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Clean roots of Debian's releases, in layers that are kept, and commands in them.
+"""Clean roots of releases of Debian and Ubuntu, in layers that are kept, and commands in them.
 
 A layer has the files that a script has changed in the root below it (overlayfs). It is made anew
 only when the script, its input or the layer below has changed, so an interrupted run continues with
 the layer at which it ended. All mounts are in a namespace of the command that needs them, and end
 with it, also when it is killed.
 
-Where packages come from is what this machine's apt is configured with, or FAIRPATH_MIRROR.
+Where packages come from is what this machine's apt is configured with, or FAIRPATH_MIRROR, or the
+distribution's own address.
 
 Requires root, overlayfs and mmdebstrap. Layers are in the cache of scripts/vm, in packages/; remove
 that to begin with Debian's packages of today.
@@ -23,20 +24,22 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairvm.archive import system_keyring
+from fairvm.archive import MIRROR, TRIXIE, Archive, system_keyring, unpack
 from fairvm.cache import cache_dir, locked
 
 #: Runs in new namespaces: shows the layers $1, with all writes to $2, as the directory $3. With
-#: $4, its packages are kept in that directory, and the rest is run in the root.
+#: $4, programs can run in it, and its packages are kept in that directory; with $5, the rest does.
 ENTER = """
 set -e
 mount -t overlay overlay -o "lowerdir=$1,upperdir=$2/files,workdir=$2/work" "$3"
-root=$3 packages=$4
-shift 4
-[ "$packages" ] || exec "$@"
-mount --bind "$packages" "$root/var/cache/apt/archives"
-mount --bind /etc/resolv.conf "$root/etc/resolv.conf"
-mount -t proc proc "$root/proc"
+root=$3 packages=$4 inside=$5
+shift 5
+if [ "$packages" ]; then
+    mount --bind "$packages" "$root/var/cache/apt/archives"
+    mount --bind /etc/resolv.conf "$root/etc/resolv.conf"
+    mount -t proc proc "$root/proc"
+fi
+[ "$inside" ] || exec "$@"
 exec chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 \
     TERM=dumb DEBIAN_FRONTEND=noninteractive "$@"
 """
@@ -45,26 +48,26 @@ NAMESPACES = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-
 Done = subprocess.CompletedProcess[str]
 
 
+#: By the label of an archive: where it is in FAIRPATH_MIRROR, and by default.
+ARCHIVES = {
+    "Debian": ("debian", MIRROR),
+    "Debian-Security": ("debian-security", MIRROR),
+    "Ubuntu": ("ubuntu", "http://archive.ubuntu.com"),
+}
+UBUNTU = ("noble",)
+
+
 def mirrors() -> dict[str, str]:
-    """By the label of an archive, `Debian` and `Debian-Security`: its address."""
+    """By the label of an archive: its address."""
     own = os.environ.get("FAIRPATH_MIRROR", "").rstrip("/")
-    if own:
-        return {"Debian": f"{own}/debian", "Debian-Security": f"{own}/debian-security"}
-    command = [
-        "apt-get",
-        "indextargets",
-        "--format",
-        "$(LABEL)|$(REPO_URI)",
-        "Created-By: Packages",
-    ]
-    shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    found = dict(line.split("|", 1) for line in shown.splitlines() if line.startswith("Debian"))
-    if missing := {"Debian", "Debian-Security"} - set(found):
-        raise RuntimeError(
-            f"this machine's apt has no archive {' and '.join(sorted(missing))}: run apt-get"
-            " update, or set FAIRPATH_MIRROR to what has debian/ and debian-security/"
-        )
-    return found
+    addresses = {label: f"{own or at}/{name}" for label, (name, at) in ARCHIVES.items()}
+    if not own:
+        command = ["apt-get", "indextargets", "--format", "$(LABEL)|$(REPO_URI)"]
+        command.append("Created-By: Packages")
+        shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        found = dict(line.split("|", 1) for line in shown.splitlines() if "|" in line)
+        addresses |= {label: found[label] for label in found if label in ARCHIVES}
+    return addresses
 
 
 @dataclass(frozen=True)
@@ -131,13 +134,38 @@ def _run(command: list[str], what: str, seconds: int) -> str:
     return done.stdout
 
 
-def base(release: str) -> Layer:
-    """What Debian calls essential, and apt."""
-    source = f"deb [signed-by={system_keyring()}] {{}} {{}} main"
+def ubuntu_keyring() -> Path:
+    """The keys of Ubuntu's archive: this machine's, or those that Debian 13 has, whose signature
+    apt checks."""
+    name = "usr/share/keyrings/ubuntu-archive-keyring.gpg"
+    if (Path("/") / name).exists():
+        return Path("/") / name
+    place = cache_dir() / "packages/keyring"
+    with locked(place.with_name(".lock-keyring")):
+        if not (place / name).exists():
+            archive = Archive((TRIXIE,))
+            archive.update()
+            unpack(archive.download(["ubuntu-keyring"], place / "debs"), place)
+    return place / name
+
+
+def sources(release: str) -> tuple[list[str], Path]:
+    """The lines of sources.list, and the keyring that verifies them."""
     found = mirrors()
-    lines = [source.format(found["Debian"], release)]
-    lines.append(source.format(found["Debian-Security"], f"{release}-security"))
-    options = ["--mode=root", "--variant=apt", "--dpkgopt=force-unsafe-io"]
+    if release in UBUNTU:
+        suites = (release, f"{release}-updates", f"{release}-security")
+        return [
+            f"deb {found['Ubuntu']} {suite} main universe" for suite in suites
+        ], ubuntu_keyring()
+    lines = [f"deb {found['Debian']} {release} main"]
+    lines.append(f"deb {found['Debian-Security']} {release}-security main")
+    return lines, system_keyring()
+
+
+def base(release: str) -> Layer:
+    """What the distribution calls essential, and apt."""
+    lines, keyring = sources(release)
+    options = ["--mode=root", "--variant=apt", "--dpkgopt=force-unsafe-io", f"--keyring={keyring}"]
     settings = ("APT::Install-Recommends false", "APT::Sandbox::User root", "Acquire::Retries 3")
     options += [f"--aptopt={setting}" for setting in settings]
     layer = Layer(release, "base", _key(*lines, *options))
@@ -158,14 +186,18 @@ def scratch(layer: Layer, name: str) -> Layer:
     return new
 
 
-def enter(layer: Layer, *command: str, inside: bool = True, seconds: int = 1800) -> str:
+def enter(
+    layer: Layer, *command: str, inside: bool = True, ready: bool = True, seconds: int = 1800
+) -> str:
     """Run COMMAND in the root whose uppermost layer is LAYER, to which it writes; or outside, with
-    that root in the directory `root` of the layer. Return its output."""
+    that root in the directory `root` of the layer, READY to run programs in it, or with nothing
+    mounted there. Return its output."""
     packages = layer.place.with_name("archives")
     (packages / "partial").mkdir(parents=True, exist_ok=True)
     assert layer.below
     places = [layer.below.stack, str(layer.place), str(layer.place / "root")]
-    words = [*NAMESPACES, "sh", "-c", ENTER, "sh", *places, str(packages) if inside else ""]
+    flags = [str(packages) if inside or ready else "", "yes" if inside else ""]
+    words = [*NAMESPACES, "sh", "-c", ENTER, "sh", *places, *flags]
     return _run([*words, *command], f"{layer.release}: {shlex.join(command)[:2000]}", seconds)
 
 
