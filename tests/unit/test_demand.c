@@ -21,6 +21,8 @@
 #define QUEUE 0.1
 /* Of TCP with windows, in ticks. */
 #define MAX_RTT 512
+/* C of CUBIC, packets / s^3 (RFC 9438, section 5). */
+#define CUBIC_C 0.4
 
 struct flow {
 	/* The source: bits offered in the tick that begins at @now. */
@@ -31,7 +33,6 @@ struct flow {
 	double noise;
 	/* TCP: packets, seconds, and the factor of cwnd after a loss. */
 	double cwnd, rtt, beta, next_rtt, ssthresh;
-	u64 plateau;
 	bool lost;
 
 	/*
@@ -89,7 +90,6 @@ static void step(struct flow *flow)
 		.rate = flow->rate,
 		.demand = flow->demand,
 		.demand_limited = flow->rate >= (double)flow->demand,
-		.tcp = flow->rtt > 0,
 		.borrows = flow->borrows,
 		.reached = flow->reached,
 		.limited = flow->limited,
@@ -193,15 +193,6 @@ static double tcp(struct flow *flow)
 	}
 	flow->cwnd += growth * seconds / rtt;
 	return flow->cwnd * flow->packet * seconds / rtt;
-}
-
-/* CUBIC, from its plateau on. */
-static double cubic(struct flow *flow)
-{
-	double t = (flow->now - flow->plateau) / SECONDS;
-	double packets = flow->cwnd + DEMAND_CUBIC_C * t * t * t;
-
-	return packets * flow->packet * TICK / SECONDS / flow->rtt;
 }
 
 static struct flow steady_flow(double rate, double packet)
@@ -344,33 +335,7 @@ static void rate_limited_tcp_keeps_its_demand(void **state)
 	}
 }
 
-/* A share that rises by up to two thirds, at the end of CUBIC's plateau. */
-static void cubic_keeps_its_demand(void **state)
-{
-	u32 n;
-
-	(void)state;
-	for (n = 0; n < 60; n++) {
-		double rtt = rnd_in(5, 200) / 1000.0, used = any_rate() + 1e6;
-		struct flow flow = tcp_flow(used, rtt, 0.7);
-		double t;
-
-		flow.offer = cubic;
-		flow.cwnd = used * rtt / flow.packet;
-		start(&flow, 2 * used);
-		flow.plateau = flow.now;
-		run(&flow, 0.6);
-		flow.changes = 0;
-		flow.share = used * rnd_in(100, 165) / 100.0;
-		flow.demand = 2 * used;
-		flow.rate_changes_at = flow.now;
-		t = cbrt(0.66 * used * rtt / flow.packet / DEMAND_CUBIC_C);
-		CHECK(!run(&flow, t), "%.0f, rtt %.3f: %llu changes", used, rtt,
-		      flow.changes);
-	}
-}
-
-/* TCP that has less to send returns its demand as soon as CUBIC would use it. */
+/* TCP that has less to send returns its demand. */
 static void tcp_returns_unused_demand(void **state)
 {
 	u32 n;
@@ -380,15 +345,13 @@ static void tcp_returns_unused_demand(void **state)
 		double rtt = rnd_in(5, 200) / 1000.0;
 		struct flow flow = steady_flow(any_rate() + 1e6, 12112);
 		double before = flow.rate_wanted;
-		double t =
-			cbrt(0.5 * before * rtt / flow.packet / DEMAND_CUBIC_C);
 		double most;
 
 		flow.rtt = rtt;
 		start(&flow, before * 1.1);
 		run(&flow, 5);
 		flow.rate_wanted *= rnd_in(20, 75) / 100.0;
-		run(&flow, t + 2.6);
+		run(&flow, 2.6);
 		/* A step may contain one packet more than another. */
 		most = flow.rate_wanted + flow.packet * SECONDS / DEMAND_STEP;
 		most = fmax(1.27 * flow.rate_wanted, 1.126 * most);
@@ -591,7 +554,7 @@ static void grow(struct flow *flow, double acknowledged)
 		return;
 	}
 	flow->growing += TICK / SECONDS;
-	flow->cwnd += DEMAND_CUBIC_C * (pow(flow->growing, 3) - pow(before, 3));
+	flow->cwnd += CUBIC_C * (pow(flow->growing, 3) - pow(before, 3));
 }
 
 static void hold_back(struct flow *flow, double sent)
@@ -962,7 +925,6 @@ static struct demand_sample windowed(u64 rate)
 		.rtt = 20 * DEMAND_MS,
 		.rate = rate,
 		.demand = rate,
-		.tcp = true,
 	};
 }
 
@@ -1083,7 +1045,6 @@ static const struct CMUnitTest tests[] = {
 	UNIT_TEST(demand_converges_to_use),
 	UNIT_TEST(greedy_flows_demand_their_share),
 	UNIT_TEST(rate_limited_tcp_keeps_its_demand),
-	UNIT_TEST(cubic_keeps_its_demand),
 	UNIT_TEST(tcp_returns_unused_demand),
 	UNIT_TEST(slow_start_keeps_demand),
 	UNIT_TEST(acknowledgements_return_demand_soon),

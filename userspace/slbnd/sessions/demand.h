@@ -48,11 +48,6 @@
  * window to window, the demand is kept. The first window is short, so that an initial
  * demand that is too large is returned soon.
  *
- * After its share has risen, or after a loss, TCP needs seconds to use its rate, and
- * CUBIC's window hardly grows in the first of them. So TCP that has used its whole
- * rate, and still uses half of it, keeps its demand for as long as CUBIC needs to
- * grow to the rate.
- *
  * Raising: the demand of a rate-limited flow is not visible, only that it uses
  * all of its rate (to within a packet, as a step may contain one more than
  * another), or that its packets were dropped. If no link but only the demand
@@ -119,8 +114,6 @@
  */
 #define DEMAND_CAUTION 5
 #define DEMAND_LEARN (60000 * DEMAND_MS)
-/* C of CUBIC, packets / s^3 (RFC 9438, section 5). */
-#define DEMAND_CUBIC_C 0.4
 /* Mean length of a data flow's packets, at least, octets. */
 #define DEMAND_DATA_PACKET 256
 /*
@@ -147,7 +140,7 @@
  * @proven: demand for the last use of nearly the whole rate, bit/s
  * @restored: the last step set the demand to @proven
  * @lowered: when the demand was last lowered, ns; 0: never
- * @busy: time of the last step with high use, at the flow's start or growing use, ns
+ * @busy: at the flow's start, time of the last step with high or growing use, ns
  * @started: the start is over
  * @reached: as in struct demand_sample, at the last step
  * @limited: the same
@@ -192,7 +185,6 @@ struct demand {
  * @demand: bit/s
  * @unrestricted: no link restricts it to less than its demand
  * @demand_limited: the same, and the demand is assigned
- * @tcp: it is TCP
  * @borrows: it may send above its rate while that grows (ceiling.h)
  * @by_use: estimate by its use alone, also if windows reach it
  * @growth: demand of a flow at its start, in multiples of its use
@@ -211,7 +203,6 @@ struct demand_sample {
 	u64 demand;
 	bool unrestricted;
 	bool demand_limited;
-	bool tcp;
 	bool borrows;
 	bool by_use;
 	u32 growth;
@@ -288,29 +279,11 @@ static inline u64 demand_raise(struct demand *d, const struct demand_sample *s)
 	return wanted;
 }
 
-/*
- * May TCP still grow from @used to its rate? In t seconds after its window was that of
- * @used, CUBIC's grows by C t^3 packets, C = 0.4 (RFC 9438, section 4.2).
- */
-static inline bool demand_is_growing(const struct demand *d,
-				     const struct demand_sample *s, u64 used)
-{
-	double t = (double)(s->now - d->busy) / 1e9;
-	double bits = 8.0 * (double)s->packet;
-	double packets;
-
-	if (!s->tcp || !d->proven || used < s->rate / 2)
-		return false;
-	packets = (double)(s->rate - used) * (double)s->rtt / 1e9 / bits;
-	return DEMAND_CUBIC_C * t * t * t < packets;
-}
-
 static inline u64 demand_lower(struct demand *d, const struct demand_sample *s)
 {
 	u64 wanted = fp_max64(demand_for(s, d->peak), DEMAND_MIN);
 	/* Links may have lowered the rate during the window. */
-	bool unused = (double)d->peak < (double)s->rate * demand_kept(s) &&
-		      !demand_is_growing(d, s, d->peak);
+	bool unused = (double)d->peak < (double)s->rate * demand_kept(s);
 	bool growing = d->before && d->peak > d->before + d->before / 32;
 
 	d->before = d->peak;
@@ -541,7 +514,6 @@ static inline u64 demand_update(struct demand *d, const struct demand_sample *s)
 		d->proven = fp_max64(demand_for(s, d->used), DEMAND_MIN);
 		d->window = fp_max64(d->window, DEMAND_WINDOW);
 		d->before = d->used;
-		d->busy = s->now;
 		demand_restart(d, s->now);
 		return wanted;
 	}
