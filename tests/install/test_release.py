@@ -156,11 +156,13 @@ def test_all_functions_of_bpf_have_a_substitute() -> None:
     """So that a change of their names is found before slbnd is linked without BPF."""
     slbnd = TOP / "userspace" / "slbnd"
     calls = re.compile(r"\b((?:edt|windows)_\w+)\(")
-    others = [path for path in slbnd.glob("*.c") if ".bpf." not in path.name]
+    others = [path for path in slbnd.rglob("*.c") if ".bpf." not in path.name]
     others = [path for path in others if path.stem not in {"edt", "windows", "edt_none"}]
     called = {name for path in others for name in calls.findall(path.read_text())}
     defined = re.findall(
-        r"^\w.*?\b((?:edt|windows)_\w+)\(", (slbnd / "edt_none.c").read_text(), re.MULTILINE
+        r"^\w.*?\b((?:edt|windows)_\w+)\(",
+        (slbnd / "enforcement" / "edt_none.c").read_text(),
+        re.MULTILINE,
     )
     assert called == set(defined) and len(defined) > 10
 
