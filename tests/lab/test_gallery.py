@@ -27,6 +27,7 @@ from fairlab.figures.gallery import Gallery
 from fairlab.figures.studies import ALL, forms, slbn
 from fairlab.figures.studies.slbn.common import OneForm
 from fairlab.figures.study import Study
+from fairlab.model import plain
 from fairlab.model.errors import LabError
 from fairlab.net import host
 from fairlab.results import plots
@@ -823,7 +824,8 @@ def imported(path: Path) -> set[Path]:
 
 def imported_for_records() -> set[Path]:
     """Modules that start a run and store its record: no number of a model depends on them."""
-    return {Path(inspect.getfile(module)).resolve() for module in (host, engine, exact, progress)}
+    modules = (host, engine, exact, plain, progress)
+    return {Path(inspect.getfile(module)).resolve() for module in modules}
 
 
 def imported_for_drawing() -> set[Path]:
