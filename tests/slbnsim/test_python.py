@@ -130,7 +130,7 @@ def test_missing_program_is_named(slbnsim: Any, monkeypatch: pytest.MonkeyPatch)
         slbnsim.algorithms()
 
 
-@pytest.mark.tier("test")
+@pytest.mark.tier("all")
 def test_wheel_needs_only_python_and_libc(tmp_path: Path) -> None:
     """The page's example, without the bridges to pandas."""
     source = tmp_path / "userspace/slbnsim/python"

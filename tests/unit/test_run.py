@@ -420,3 +420,21 @@ def test_stages_of_root_are_refused_to_others(
     with pytest.raises(SystemExit, match="2"):
         module.main()
     assert re.search(r"only root can run .*packages-trixie", capsys.readouterr().err)
+
+
+#: Rooms whose tests run on the host, each tier in a stage of its own.
+ROOMS = "figures fuzz install lab model second slbnctl slbnsim style tc unit virtual".split()
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_each_marked_tier_has_a_stage(room: str) -> None:
+    """Otherwise its tests would never run, and nobody would see that."""
+    texts = [path.read_text() for path in (TOP / "tests" / room).rglob("test_*.py")]
+    tiers = {tier for text in texts for tier in re.findall(r'mark\.tier\("(\w+)"\)', text)}
+    commands = [s.command for s in load().stages_of("all") if f"tests/{room}" in s.command]
+    ran = {
+        word.removeprefix("--tier=") for words in commands for word in words if "--tier=" in word
+    }
+    # A stage without a tier runs all.
+    every = any("--tier=" not in " ".join(words) for words in commands)
+    assert commands and (every or tiers <= ran)
