@@ -202,7 +202,7 @@ def autopkgtest(layer: Layer, built: Layer, source: Path, test: str, *server: st
     place = layer.place / "tested"
     shutil.copytree(source / f"fairpath-{VERSION}/debian", place / "debian")
     packages = sorted((built.files / "source").glob("*.deb"))
-    # What the tests of the tree are told is not for the installed packages (tests/conftest.py).
+    # The environment of the tree's tests (tests/conftest.py) is not for installed packages.
     clean = ["env", "--ignore-environment", f"PATH={os.environ['PATH']}", "HOME=/root"]
     words = [*clean, "autopkgtest", f"--test-name={test}", "--no-built-binaries"]
     words += ["--timeout-factor=4", f"--output-dir={layer.place / 'output'}"]
