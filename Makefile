@@ -76,7 +76,7 @@ help:
 	@echo '  make hooks               let git check messages of commits, as make check does'
 	@echo '  make test                check, modules on native, 6.1 and 6.12: 15 minutes'
 	@echo '  make test-all            everything, on 6.1, 6.12 and 7.2: hours [SEEDS=1,2,3]'
-	@echo '  make test-packages       packages in clean roots of Debian and Ubuntu, as root [RELEASES=]'
+	@echo '  make test-packages       packages in clean roots of Debian, as root [RELEASES=]'
 	@echo '  make test-debug          kernel tests under KASAN, lockdep, UBSAN, KCSAN, PREEMPT_RT'
 	@echo '  make fuzz                fuzz the parsers, and keep new inputs [FUZZ_SECONDS=$(FUZZ_SECONDS)]'
 	@echo '  make bench               measure the cost of qdiscs, agent, lab and simulator'
@@ -290,7 +290,7 @@ test-all:
 	@tests/run all
 
 # As root: clean roots have files of many owners, and devices.
-RELEASES ?= bookworm trixie noble
+RELEASES ?= bookworm trixie $(if $(FAIRPATH_MIRROR),noble)
 .PHONY: test-packages
 test-packages:
 	$(call checked,vm tests packages)

@@ -6,8 +6,8 @@ only when the script, its input or the layer below has changed, so an interrupte
 the layer at which it ended. All mounts are in a namespace of the command that needs them, and end
 with it, also when it is killed.
 
-Where packages come from is what this machine's apt is configured with, or FAIRPATH_MIRROR, or the
-distribution's own address.
+Where packages come from is what this machine's apt is configured with, or FAIRPATH_MIRROR, or, of
+Debian, its own address.
 
 Requires root, overlayfs and mmdebstrap. Layers are in the cache of scripts/vm, in packages/; remove
 that to begin with Debian's packages of today.
@@ -48,11 +48,11 @@ NAMESPACES = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-
 Done = subprocess.CompletedProcess[str]
 
 
-#: By the label of an archive: where it is in FAIRPATH_MIRROR, and by default.
+#: By the label of an archive: where it is in FAIRPATH_MIRROR, and by default; "" is nowhere.
 ARCHIVES = {
     "Debian": ("debian", MIRROR),
     "Debian-Security": ("debian-security", MIRROR),
-    "Ubuntu": ("ubuntu", "http://archive.ubuntu.com"),
+    "Ubuntu": ("ubuntu", ""),
 }
 UBUNTU = ("noble",)
 
@@ -60,7 +60,8 @@ UBUNTU = ("noble",)
 def mirrors() -> dict[str, str]:
     """By the label of an archive: its address."""
     own = os.environ.get("FAIRPATH_MIRROR", "").rstrip("/")
-    addresses = {label: f"{own or at}/{name}" for label, (name, at) in ARCHIVES.items()}
+    places = {label: (own or at, name) for label, (name, at) in ARCHIVES.items()}
+    addresses = {label: f"{at}/{name}" for label, (at, name) in places.items() if at}
     if not own:
         command = ["apt-get", "indextargets", "--format", "$(LABEL)|$(REPO_URI)"]
         command.append("Created-By: Packages")
@@ -153,6 +154,8 @@ def sources(release: str) -> tuple[list[str], Path]:
     """The lines of sources.list, and the keyring that verifies them."""
     found = mirrors()
     if release in UBUNTU:
+        if "Ubuntu" not in found:
+            raise RuntimeError(f"{release}: set FAIRPATH_MIRROR to what has ubuntu/")
         suites = (release, f"{release}-updates", f"{release}-security")
         return [
             f"deb {found['Ubuntu']} {suite} main universe" for suite in suites

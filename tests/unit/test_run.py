@@ -428,7 +428,7 @@ ROOMS = "figures fuzz install lab model second slbnctl slbnsim style tc unit vir
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_each_marked_tier_has_a_stage(room: str) -> None:
-    """Otherwise its tests would never run, and nobody would see that."""
+    """Tests of a tier without a stage never run."""
     texts = [path.read_text() for path in (TOP / "tests" / room).rglob("test_*.py")]
     tiers = {tier for text in texts for tier in re.findall(r'mark\.tier\("(\w+)"\)', text)}
     commands = [s.command for s in load().stages_of("all") if f"tests/{room}" in s.command]

@@ -35,8 +35,8 @@
 /*
  * Burst of a flow that was idle, in time at its rate, at least, ns; and of one that was idle
  * for longer than ENFORCE_PAUSE. That one is not late, but begins anew, maybe with many
- * others (incast): each sends a packet, and if its rate is low, the second one when its
- * time less the burst has passed. A FIFO must hold the first ones until then.
+ * others (incast). With a longer burst, each of them would send two packets at nearly the
+ * same time, and a short FIFO drops some.
  */
 #define ENFORCE_BURST 2000000ULL
 #define ENFORCE_FIRST_BURST 500000ULL
