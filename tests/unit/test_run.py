@@ -42,7 +42,8 @@ ON_HOST = 'run.on_host("unit", "check", 60)'
 MACHINE = ["--engine", "virtual", "--seed", "0", "--mem", "2G"]
 IN_VM = f'run.in_vm("guest", {MACHINE}, ["tests/unit"], 60, ())'
 
-#: As scripts/vm, but the host is its guest, and the file `splat` its kernel's splat.
+#: As scripts/vm, but the host is its guest, the file `splat` its kernel's splat, and the lines of
+#: the file `emulator`, one for each run, are its emulator's failures.
 VM = """\
 #!/bin/sh
 printf '%s ' "$@" >>machines
@@ -54,6 +55,11 @@ status=$?
 if [ -e splat ]; then
     echo 'vm: the kernel splatted (full log: x)' >&2
     [ $status != 0 ] || status=70
+fi
+if [ -s emulator ]; then
+    echo "vm: $(head -n 1 emulator)" >&2
+    sed -i 1d emulator
+    status=125
 fi
 exit $status
 """
@@ -278,8 +284,31 @@ def test_splat_is_not_excused(tree: Tree, fails: bool) -> None:
     assert "a kernel splatted" in what
 
 
+@pytest.mark.parametrize(
+    ("says", "passes", "runs"),
+    [
+        (["the emulator failed: x"], True, 2),
+        (["the emulator failed: x", "the emulator failed: x"], False, 2),
+        (["the guest did not boot"], False, 1),
+    ],
+    ids=["once", "twice", "another error"],
+)
+def test_stage_runs_again_if_the_emulator_failed(
+    tree: Tree, says: list[str], passes: bool, runs: int
+) -> None:
+    tree.test("def test_it(): pass")
+    (tree.top / "emulator").write_text("".join(f"{line}\n" for line in says))
+    ran = tree.run(IN_VM)
+    assert (ran.status == 0) == passes, ran.output
+    assert len((tree.top / "machines").read_text().splitlines()) == runs
+    again = [("guest, which ran once more", "tests/run --stage guest")]
+    assert ran.listed("emulator failed") == (again if runs == 2 else [])
+
+
 def test_splat_is_what_the_vm_prints() -> None:
     module = load()
+    assert errors.EXIT_MACHINE == module.EXIT_MACHINE
+    assert f"vm: {cli.EMULATOR_FAILED}" == module.EMULATOR_FAILED
     assert errors.EXIT_SPLAT == module.EXIT_SPLAT
     assert f'complain(f"{module.SPLAT} (' in Path(str(cli.__file__)).read_text()
 

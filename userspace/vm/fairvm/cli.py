@@ -24,7 +24,8 @@ Debian, and the tree with programs that were compiled for it (foreign.py). With 
 has the files and the modules of that directory.
 
 A run fails if the kernel reported an error: a splat (BUG, WARNING, Oops, ...) in its log, or its
-taint flag, is shown and makes the exit status 70 even if the command succeeded.
+taint flag, is shown and makes the exit status 70 even if the command succeeded.  If the splat shows
+that qemu's emulation did what no processor does (splat.py), the status is 125.
 
 The engine vm uses KVM if a short trial boot shows that it works, else qemu's emulation (TCG).  With
 --steady the guest's clock counts instructions instead of following the host's, so that measurements
@@ -70,10 +71,14 @@ from fairvm.initrd import base_initrd, run_files
 from fairvm.machine import BOOT_LIMIT, CAPTURE_DESCRIPTOR, STOPPING, Machine, Outcome
 from fairvm.qemu import Qemu, choose_accelerator
 from fairvm.request import Request, complain, parse
-from fairvm.splat import find_splat
+from fairvm.splat import find_splat, impossible_flags
 from fairvm.uml_machine import Uml
 
 KEPT_LOGS = 30
+#: The accelerators that are qemu's emulation.
+EMULATED = ("tcg", "mttcg")
+#: What we say of it if it did what no processor does.
+EMULATOR_FAILED = "the emulator failed"
 
 
 class Stopped(Exception):
@@ -100,6 +105,8 @@ def judge(request: Request, outcome: Outcome, log: Path) -> int:
     if splat:
         complain(f"the kernel splatted (full log: {log})")
         print("\n".join(f"  {line}" for line in splat), file=sys.stderr, flush=True)
+    if request.environment.get("FAIRPATH_ACCEL") in EMULATED and (flags := impossible_flags(splat)):
+        raise VmError(f"{EMULATOR_FAILED}: no x86 processor can have EFLAGS {flags}")
     if outcome.output_closed:
         return 128 + signal.SIGPIPE
     if exact.MARK in outcome.errors:

@@ -28,6 +28,10 @@ OUR_MODULES = ("[sch_drr_fq]", "[sch_slbn]", "[tcp_bic]", "[tcp_gaimd]", "[splat
 # Taint flags that only a splat sets: bad page, died, warned, soft lockup.
 SPLAT_TAINTS = {5: "bad page", 7: "oops", 9: "warning", 14: "soft lockup"}
 SPLAT_LINES = 60
+# The flags in an oops, as the processor pushed them, and the bits of them that have the same value
+# in every x86 processor (Intel SDM, volume 1, 3.4.3): bit 1 is set; 3, 5, 15 and 22 to 31 are not.
+EFLAGS = re.compile(r"\bEFLAGS: ([0-9a-f]{8})\b")
+FIXED_EFLAGS, FIXED_VALUE = 0xFFC0802A, 0x00000002
 # Logged by guest-init right before the command starts.
 BEGINS = "fairpath: the command begins"
 
@@ -48,6 +52,21 @@ def splat_in(log: str) -> list[str]:
             first = max(0, number - 1)
             return lines[first : first + SPLAT_LINES]
     return []
+
+
+def impossible_flags(splat: list[str]) -> str:
+    """The first flags in SPLAT, if no x86 processor can have them, in hexadecimal; else "".
+
+    qemu's emulation keeps the operands of the last operation and computes flags from them when
+    they are needed.  With some instructions that fault, it takes an operand for flags (qemu's
+    commit e3693cd3c9fe describes how), and the guest's kernel dies, whatever it ran.  Only the
+    first flags are looked at: the processor has just pushed them, while those of older frames may
+    have been overwritten by the kernel.
+    """
+    flags = EFLAGS.search("\n".join(splat))
+    if flags and int(flags[1], 16) & FIXED_EFLAGS != FIXED_VALUE:
+        return flags[1]
+    return ""
 
 
 def find_splat(console: str, dmesg: str, taint: int, from_start: bool) -> list[str]:
