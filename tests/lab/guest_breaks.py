@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fairlab.compare import guest as compare_guest
 from fairlab.compare import workloads
 from fairlab.compare.plan import Plan as ComparePlan
 from fairlab.model.errors import CannotRunError, LabError
@@ -38,10 +37,10 @@ from fairlab.run.progress import Progress
 from fairlab.slbn import (
     backbone,
     backbone_report,
+    guest,
     sessions,
     sessions_guest,
     sessions_tcp,
-    sessions_tcp_guest,
 )
 from fairlab.slbn.mesh import Mesh, Wire
 
@@ -107,8 +106,7 @@ def of_backbone(variant: str) -> Pipeline:
     plan = backbone.Plan(5_000_000, 14, (variant,))
 
     def check(work: Path) -> None:
-        data = json.loads((work / backbone.DATA).read_text())["variants"]
-        backbone_report.check(plan, variant, data[variant])
+        backbone_report.check(plan, variant, backbone.read(plan, variant, work))
 
     return Pipeline(lambda work: backbone.measure(plan, work, QUIET), check, 5)
 
@@ -116,12 +114,12 @@ def of_backbone(variant: str) -> Pipeline:
 def of_tcp(variant: str) -> Pipeline:
     drawn = sessions_tcp.draw(6, 9.0, ("bic",), 1)
     plan = sessions_tcp.TcpPlan(variant, 5_000_000, drawn, 9.0)
-    return Pipeline(lambda work: sessions_tcp_guest.measure(plan, work, QUIET), plan.read, 4)
+    return Pipeline(lambda work: guest.measure(plan.experiment(), work, QUIET), plan.read, 4)
 
 
 def of_compare(stack: str) -> Pipeline:
     plan = ComparePlan.of(COMPARED, stack, "bic", 1)
-    return Pipeline(lambda work: compare_guest.measure(plan, work, QUIET), plan.read, 3)
+    return Pipeline(lambda work: guest.measure(plan.experiment(), work, QUIET), plan.read, 3)
 
 
 PIPELINES = {

@@ -13,17 +13,18 @@ from typing import Any
 
 import numpy
 import pytest
-from fairlab.compare import guest, measures, network, plan, sizes, studies
+from fairlab.compare import measures, network, sizes, studies
 from fairlab.compare.plan import Plan
 from fairlab.compare.stacks import CCS, STACKS, cases
-from fairlab.compare.workloads import TCP_PART, UDP_PART, WORKLOADS, Flow, Workload
+from fairlab.compare.workloads import WORKLOADS, Workload
 from fairlab.figures import comparisons
 from fairlab.model.errors import CannotRunError
 from fairlab.model.network import Edge, End, Trunk
 from fairlab.net import netlink
 from fairlab.net.network import host_settings, queue_commands
 from fairlab.results import statistics, waits
-from fairlab.slbn import abilene
+from fairlab.slbn import abilene, experiment, guest
+from fairlab.slbn.experiment import TCP_PART, UDP_PART, Flow
 from fairlab.slbn.mesh import Mesh, Wire
 
 from tests.lab.labtools import assert_refused, call_fairlab, run_fairlab
@@ -131,7 +132,7 @@ def test_workloads_are_sound(workload: Workload) -> None:
     for flow in made[1].flows:
         assert 0 <= flow.start < flow.stop <= workload.seconds
         assert {flow.source, flow.destination} <= workload.uplinks.keys()
-    numbers = [number for own in made[1].by_program().values() for number in own]
+    numbers = [number for own in made[1].experiment().programs().values() for number in own]
     assert sorted(numbers) == list(range(len(made[1].flows)))
     assert {flow.sender for flow in made[1].flows} <= set(range(workload.senders))
     assert all(0 < when < workload.seconds for when, _, _ in made[1].changes)
@@ -154,11 +155,11 @@ def test_flows_begin_at_many_hosts() -> None:
 
 def test_flows_of_a_node_are_split_among_programs() -> None:
     """fairflow refuses more than 1024 flows; names are those of its files."""
-    programs = Plan.of(WORKLOADS["many-flows-10g"], "slbn", "cubic", 1).by_program()
+    programs = Plan.of(WORKLOADS["many-flows-10g"], "slbn", "cubic", 1).experiment().programs()
     assert list(programs) == ["l", *(f"l-{n}" for n in range(1, 20))]
     assert [len(numbers) for numbers in programs.values()] == [1024] * 19 + [544]
     few = Plan.of(WORKLOADS["parking-lot"], "slbn", "cubic", 1)
-    assert list(few.by_program()) == ["p0", "p1", "p2"]
+    assert list(few.experiment().programs()) == ["p0", "p1", "p2"]
 
 
 def test_flows_begin_behind_four_access_routers() -> None:
@@ -210,14 +211,14 @@ def test_one_link_and_one_agent_differ() -> None:
     built = Plan.of(WORKLOADS["parking-lot"], "slbn-fifo-one-plain", "cubic", 1).network()
     plain = {
         end.interface
-        for end in network.trunks(built)
+        for end in experiment.trunks(built)
         if isinstance(end.queue, Trunk)
         and end.queue.data.kind == "drr_fq"
         and "bands" not in end.queue.data.words
     }
     assert plain == {"p0.p1", "p1.p0"}
     made = Plan.of(WORKLOADS["parking-lot"], "slbn-fifo-one-old", "cubic", 1)
-    old, *others = (dict(guest.agent_options(made, node)) for node in made.uplinks)
+    old, *others = made.experiment().agents.values()
     assert old == {"windows": "off"}
     assert len(others) == 3 and all(options["marks"] == "on" for options in others)
 
@@ -228,8 +229,8 @@ def test_hosts_have_their_own_addresses() -> None:
     for node in ("l", "r"):
         own = abilene.senders_of(built, node)
         assert len(set(own)) == 50 and abilene.address_of(built, node) not in own
-        inside = [ipaddress.ip_network(p) for p in network.local_hosts(built, node).split(",")]
-        whole = ipaddress.ip_network(network.subnet_of(built, node))
+        inside = [ipaddress.ip_network(p) for p in experiment.local_hosts(built, node).split(",")]
+        whole = ipaddress.ip_network(experiment.subnet_of(built, node))
         for text in (abilene.address_of(built, node), *own):
             address = ipaddress.ip_address(text)
             assert address in whole and any(address in prefix for prefix in inside)
@@ -238,7 +239,7 @@ def test_hosts_have_their_own_addresses() -> None:
     alone = Plan.of(WORKLOADS["web-search-one-host"], "slbn", "cubic", 1).network()
     (only,) = abilene.senders_of(alone, "l")
     assert only == abilene.address_of(alone, "l")
-    assert network.local_hosts(alone, "l") == f"{only}/32"
+    assert experiment.local_hosts(alone, "l") == f"{only}/32"
 
 
 def test_short_flows_have_their_load() -> None:
@@ -275,7 +276,7 @@ def test_routes_lead_to_every_host(name: str, stack: str) -> None:
         for link in built.links
         for end, peer in link.ends()
     }
-    for a, b in guest.pairs(made):
+    for a, b in guest.pairs(made.experiment()):
         subnet = (
             next(end.address for end, _ in built.ends_of(abilene.host(b))).rpartition(".")[0]
             + ".0/24"
@@ -417,11 +418,12 @@ def write_run(work: Path, **changes: Any) -> None:
     }
     # Of 100 packets half take 10 ms, and one 80 ms.
     report = {"delay_step_us": 50, "delays": [[200, 50], [1000, 49], [1600, 1]]}
-    (work / f"r{plan.UDP_SINK}").write_text(json.dumps(report))
+    (work / f"r{guest.UDP_SINK}").write_text(json.dumps(report))
     (work / "l.fair").write_bytes(json.dumps(head).encode() + b"\n" + rows.tobytes())
     document: dict[str, Any] = {
         "hidden": 0,
-        "backlog_drops": 0,
+        "load": {"backlog_drops": 0},
+        "virtual": True,
         "early": {"l-r": {"tcp": [0, 0], "udp": [1_000_000, 900]}},
         "late": {"l-r": {"tcp": [5_400_000, 4000], "udp": [3_200_000, 2700]}},
         # Of UDP, a queue held some to the end.
@@ -429,7 +431,7 @@ def write_run(work: Path, **changes: Any) -> None:
             "l-r": {"tcp": [5_400_000, 4000], "udp": [3_600_000, 3000]},
             "r-l": {"tcp": [0, 0], "udp": [0, 0]},
         },
-        "sent": 10_000_000,
+        "hosts": {"sent_bytes": 10_000_000},
         # Three links; the second of them drops a megabyte that the first has carried.
         "carried": {"a-l.l": 10_000_000, "l.r": 9_000_000, "r.a-r": 9_000_000},
         "out_of_memory": {"TCPOFODrop": 0},
@@ -440,7 +442,7 @@ def write_run(work: Path, **changes: Any) -> None:
         "kernel_errors": [],
         "changed": [],
     }
-    (work / plan.DATA).write_text(json.dumps(document | changes))
+    (work / guest.RECORD).write_text(json.dumps(document | changes))
 
 
 def test_measures_of_a_made_up_run(tmp_path: Path) -> None:

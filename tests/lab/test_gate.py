@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy
 import pytest
-from fairlab.compare import plan as compare_plan
 from fairlab.model.errors import CannotRunError
 from fairlab.results import flentresult, outcome, trust, validity
 from fairlab.results.analysis import Measurement
 from fairlab.slbn import backbone_report, sessions, sessions_tcp, simulated
+from fairlab.slbn.guest import RECORD
+from fairlab.slbn.record import Record
 from fairlab.slbn.sessions_tcp import TcpPlan
 
 from tests.lab import (
@@ -179,23 +179,23 @@ def slow_sessions(run: sessions.Recording) -> None:
 TCP_PLAN = TcpPlan("slbn", 10**7, sessions_tcp.draw(9, 30, ("cubic",), 1), 30)
 
 
-def tcp_run(_: Path) -> dict[str, Any]:
+def tcp_run(_: Path) -> Record:
     times = [0.1 * n for n in range(101)]
-    wire = {
-        "held": [126_000] * 101, "drops": [0] * 101, "hidden": [0] * 101,
-        "sent": [125_000 * n for n in range(101)], "packets": [100 * n for n in range(101)],
-    }  # fmt: skip
-    rows = numpy.array([(9, 1000)], dtype=[("time", "<u8"), ("acked", "<u8")])
-    return {
-        "times": times, "wires": {"sea.den": wire}, "backlog_drops": 0, "found": 12,
+    wire = {"held": [126_000] * 101, "sent": [125_000 * n for n in range(101)]}
+    count = len(TCP_PLAN.flows)
+    document = {
+        "times": times, "wires": {"sea.den": wire}, "load": {"backlog_drops": 0}, "virtual": True,
         "out_of_memory": {"TCPOFODrop": 0}, "agents": {"a-sea": ""}, "kernel_errors": [],
-        "changed": [],
-        "flows": [["cubic", rows] for _ in TCP_PLAN.flows],
+        "changed": [], "hidden": 0, "arrived": {"sea-nyc": {"tcp": [15_140, 10]}},
+        "events": [(0.0, "a-sea", n, 50001 + n, 5000) for n in range(count)],
     }  # fmt: skip
+    heads = [{"kind": "cubic", "sent": 1} for _ in range(count)]
+    return Record(TCP_PLAN.experiment(), document, heads, [], {})
 
 
-def check_tcp_run(run: dict[str, Any], _: Path) -> list[str]:
-    return sessions_tcp.check(TCP_PLAN, run, [(kind, rows) for kind, rows in run["flows"]])
+def check_tcp_run(run: Record, _: Path) -> list[str]:
+    assert sessions_tcp.check(TCP_PLAN, run) == len(TCP_PLAN.flows)
+    return run.check()
 
 
 # --- fairlab compare ----------------------------------------------------------------------------
@@ -204,7 +204,7 @@ def check_tcp_run(run: dict[str, Any], _: Path) -> list[str]:
 def compare_run(work: Path) -> dict[str, Any]:
     test_compare.write_run(work)
     return {
-        "document": json.loads((work / compare_plan.DATA).read_text()),
+        "document": json.loads((work / RECORD).read_text()),
         "head": json.loads((work / "l.fair").read_bytes().partition(b"\n")[0]),
     }
 
@@ -212,7 +212,7 @@ def compare_run(work: Path) -> dict[str, Any]:
 def check_compare_run(run: dict[str, Any], work: Path) -> list[str]:
     rows = (work / "l.fair").read_bytes().partition(b"\n")[2]
     (work / "l.fair").write_bytes(json.dumps(run["head"]).encode() + b"\n" + rows)
-    (work / compare_plan.DATA).write_text(
+    (work / RECORD).write_text(
         json.dumps(run["document"] | {"environment": dict.fromkeys(ENVIRONMENT)})
     )
     made = test_compare.made_up()
@@ -291,11 +291,11 @@ PIPELINES = {
         lambda run, _: backbone_report.check(test_backbone.PLAN, "slbn", run),
         {
             "lost packets": put("load", "backlog_drops", 3),
-            "lost in delays": one_wire_loses,
+            "lost in delays": put("hidden", 3),
             "memory": put("out_of_memory", MEMORY),
-            "mtu": each_wire("packets", last(10)),
-            "another cc": put("ran", 0, ("westwood", True)),
-            "not connected": put("ran", 3, ("udp", False)),
+            "mtu": put("arrived", "sea-nyc", "tcp", 1, 5),
+            "another cc": put("heads", 0, "kind", "westwood"),
+            "not connected": put("heads", 3, "sent", 0),
             "rate": slow_wires,
             "slbnd": put("agents", {"a-sea": "cannot pace"}),
             "kernel": put("kernel_errors", KERNEL),
@@ -320,23 +320,23 @@ PIPELINES = {
         tcp_run,
         check_tcp_run,
         {
-            "lost packets": put("backlog_drops", 3),
-            "lost in delays": one_wire_loses,
-            "memory": put("out_of_memory", MEMORY),
-            "mtu": each_wire("packets", last(10)),
-            "another cc": put("flows", 3, 0, "westwood"),
-            "not connected": lambda run: run["flows"][3][1].put(0, (9, 0)),
-            "rate": each_wire("sent", lambda column: scaled(column, 0.9)),
-            "slbnd": put("agents", {"a-sea": "cannot pace"}),
-            "kernel": put("kernel_errors", KERNEL),
-            "changed": put("changed", CHANGED),
+            "lost packets": put("document", "load", "backlog_drops", 3),
+            "lost in delays": put("document", "hidden", 3),
+            "memory": put("document", "out_of_memory", MEMORY),
+            "mtu": put("document", "arrived", "sea-nyc", "tcp", 1, 5),
+            "another cc": put("heads", 3, "kind", "westwood"),
+            "not connected": put("heads", 3, "sent", 0),
+            "rate": lambda run: scaled(run.document["wires"]["sea.den"]["sent"], 0.9),
+            "slbnd": put("document", "agents", {"a-sea": "cannot pace"}),
+            "kernel": put("document", "kernel_errors", KERNEL),
+            "changed": put("document", "changed", CHANGED),
         },
     ),
     "compare": Pipeline(
         compare_run,
         check_compare_run,
         {
-            "lost packets": put("document", "backlog_drops", 3),
+            "lost packets": put("document", "load", "backlog_drops", 3),
             "lost in delays": put("document", "hidden", 3),
             "memory": put("document", "out_of_memory", MEMORY),
             "mtu": put("document", "arrived", "l-r", "tcp", 1, 10),

@@ -21,6 +21,7 @@ from fairlab.model.network import Trunk
 from fairlab.run.engine import VIRTUAL, Here, Vm
 from fairlab.run.progress import Progress
 from fairlab.slbn import abilene, geant, maxmin, mesh, sessions_plan, sessions_tcp
+from fairlab.slbn.experiment import TCP_PART, Flow
 from fairlab.slbn.mesh import Mesh, Wire
 from fairlab.slbn.sessions import Loss, Plan, Recording, Session
 from fairlab.slbn.sessions_analysis import Comparison, quantile, summary
@@ -276,11 +277,11 @@ def run(name: str, work: Path, only: tuple[str, ...] = ()) -> tuple[dict[str, bo
 def test_losses_and_max_min_goodput_of_tcp() -> None:
     """Two flows share a path; one starts after half of the time, and has nothing for 2 s more."""
     found = (
-        sessions_tcp.Flow("sea", "nyc", "cubic", 0, 20),
-        sessions_tcp.Flow("sea", "nyc", "reno", 10, 20),
+        Flow("sea", "nyc", 0, 20, cc="cubic"),
+        Flow("sea", "nyc", 10, 20, cc="reno"),
     )
     plan = sessions_tcp.TcpPlan("slbn", 8 * MBIT, found, 20)
-    part = sessions_tcp.PAYLOAD_PART * MBIT
+    part = TCP_PART * MBIT
     acked = [([0.0, 10.0, 20.0], [0.0, 10 * part, 16 * part]), ([12.0, 20.0], [0.0, 4 * part])]
     hosts = {"sent": 1000, "arrived": 980}
     seen = sessions_tcp.TcpOutcome(plan, [], {}, acked, 10, 500, 15, hosts, 2)

@@ -41,9 +41,10 @@ def parse_list(text: str | None, known: Sequence[str], what: str) -> tuple[str, 
 
 
 def compare(arguments: argparse.Namespace) -> None:
-    from fairlab.compare.stacks import CCS, L4S, STACKS, cases
+    from fairlab.compare.stacks import CCS, STACKS, cases
     from fairlab.compare.workloads import WORKLOADS
     from fairlab.figures import comparisons
+    from fairlab.slbn.experiment import L4S
 
     if arguments.publish is not None:
         if arguments.workload is not None:

@@ -8,14 +8,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fairlab.compare import guest as compare_guest
 from fairlab.compare import plan as compare_plan
 from fairlab.model import units
 from fairlab.model.experiment import Layout
 from fairlab.model.scenario import Scenario
 from fairlab.run import dumbbell, experiment, flenttest, job
 from fairlab.run.progress import STYLE, STYLES, Progress
-from fairlab.slbn import backbone, sessions, sessions_guest, sessions_tcp, sessions_tcp_guest
+from fairlab.slbn import backbone, guest, sessions, sessions_guest, sessions_tcp
+
+
+def measure_experiment(
+    plan: compare_plan.Plan | sessions_tcp.TcpPlan, directory: Path, progress: Progress
+) -> None:
+    guest.measure(plan.experiment(), directory, progress)
+
 
 # By the kind of a job: what reads its description, what measures it.
 MEASURERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Path, Progress], None]]] = {
@@ -24,8 +30,8 @@ MEASURERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Path, Progress],
     "experiment": (Layout.from_json, experiment.measure),
     "backbone": (backbone.Plan.from_json, backbone.measure),
     "sessions": (sessions.Plan.from_json, sessions_guest.measure),
-    "sessions-tcp": (sessions_tcp.TcpPlan.from_json, sessions_tcp_guest.measure),
-    "compare": (compare_plan.Plan.from_json, compare_guest.measure),
+    "sessions-tcp": (sessions_tcp.TcpPlan.from_json, measure_experiment),
+    "compare": (compare_plan.Plan.from_json, measure_experiment),
 }
 
 

@@ -10,31 +10,16 @@ link when fq sends them.
 Where several hosts send, the host has an address for each of them, beside the one that receives.
 """
 
-from collections.abc import Iterator
-
 from fairlab.compare.stacks import STACKS
-from fairlab.compare.workloads import ACCESS_DELAY, MTU
+from fairlab.compare.workloads import ACCESS_DELAY
 from fairlab.model.network import Edge, End, Link, Network, Trunk
 from fairlab.model.qdisc import Qdisc
-from fairlab.slbn.abilene import FQ, access, address_of, host
+from fairlab.slbn.abilene import FQ, access, host
+from fairlab.slbn.experiment import MTU
 from fairlab.slbn.mesh import Mesh, link_name, next_hops
 
 #: Where the addresses of several senders begin in their /24; there is room for 64, a /26.
 FIRST_SENDER = 64
-
-
-def local_hosts(network: Network, node: str) -> str:
-    """The addresses of the hosts at a node, as prefixes."""
-    ((end, _),) = network.ends_of(host(node))
-    found = [f"{end.address}/32"]
-    if end.others:
-        found.append(f"{end.others[0]}/26")
-    return ",".join(found)
-
-
-def subnet_of(network: Network, node: str) -> str:
-    """The prefix of the hosts at a node."""
-    return address_of(network, node).rpartition(".")[0] + ".0/24"
 
 
 def near(mesh: Mesh, uplinks: dict[str, int]) -> dict[str, dict[str, int]]:
@@ -128,8 +113,3 @@ def build(
         bottleneck=links[0].a,
         mtu=MTU,
     )
-
-
-def trunks(network: Network) -> Iterator[End]:
-    """The ends with a rate limit."""
-    return (end for link in network.links for end, _ in link.ends() if isinstance(end.queue, Trunk))

@@ -18,36 +18,31 @@ the delay of the path.  Where links have bands, the wait of a band is that of a 
 the whole run.
 """
 
-import json
+import itertools
 import random
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
 from fairlab.compare import network, sizes
 from fairlab.compare.stacks import STACKS
-from fairlab.compare.workloads import FRAME, TCP_PART, UDP_PART, Change, Flow, Workload
+from fairlab.compare.workloads import Workload
 from fairlab.model.network import Network
 from fairlab.model.plain import Plain
 from fairlab.net.network import AMPLE, Hosts
-from fairlab.results import statistics, trust, waits
-from fairlab.run import engine, samples
+from fairlab.results import statistics, waits
+from fairlab.run import engine
 from fairlab.run.engine import Engine
 from fairlab.run.job import Job
 from fairlab.slbn import maxmin, sessions
-from fairlab.slbn.abilene import access
+from fairlab.slbn.abilene import access, senders_of
+from fairlab.slbn.experiment import L4S, TCP_PART, UDP_PART, Change, Experiment, Flow
 from fairlab.slbn.mesh import Mesh, link_name
+from fairlab.slbn.record import Record
 
-DATA = "compare-data.json"
-#: How the files of the reports of UDP's sinks end.
-UDP_SINK = "-udp.json"
-#: The flows of one of fairflow's processes, at most (FLOWS_MAX).
-PROGRAM_FLOWS = 1024
-#: What a link may send at once: tbf's burst, and a packet on the way.
-BURST = 4 * FRAME
-PAYLOAD = {"udp": UDP_PART, "tcp": TCP_PART}
+#: Buffers never limit a window: seconds at the rate of the fastest link.
+WINDOW_SECONDS = 2
 
 Numbers = dict[str, Any]
 
@@ -99,8 +94,8 @@ class Plan(Plain, Job[Numbers]):
 
     def sources(self) -> tuple[str, ...]:
         found = [*engine.SOURCES, "userspace/traffic"]
-        own = ("plan", "guest", "network", "stack")
-        found += [f"userspace/lab/fairlab/compare/{name}.py" for name in own]
+        own = ("compare/plan", "compare/network", "compare/stack", "slbn/guest", "slbn/record")
+        found += [f"userspace/lab/fairlab/{name}.py" for name in own]
         if "drr_fq" in STACKS[self.stack].kind:
             found.append("sch_drr_fq")
         if self.cc in ("bic", "gaimd"):
@@ -131,11 +126,44 @@ class Plan(Plain, Job[Numbers]):
         return read(self, work)
 
     def conditions(self, work: Path) -> dict[str, Any]:
-        document = json.loads((work / DATA).read_text())
-        found = document["environment"]
-        lacking = trust.check(evidence(self, work, document), virtual=True)
-        names = ("kernel", "engine", "tools", "modules")
-        return {name: found[name] for name in names} | trust.condition(lacking)
+        return Record.read(self.experiment(), work).conditions()
+
+    def experiment(self) -> Experiment:
+        """What a guest measures."""
+        stack = STACKS[self.stack]
+        built = self.network()
+        return Experiment(
+            f"{self.stack}, {self.cc}",
+            built,
+            tuple(flow if flow.udp else replace(flow, cc=self.cc) for flow in self.flows),
+            self.seconds,
+            tuple(float(second) for second in range(1, round(self.seconds) + 1)),
+            self.look,
+            WINDOW_SECONDS * max(wire.rate for wire in self.mesh.wires) // 8,
+            self.warmup,
+            self.changes,
+            f"{stack.kind} {stack.options}" if "{rate}" in stack.options else "",
+            self.cc,
+            self.cc in L4S,
+            self.hosts,
+            agents={} if stack.slbn is None else self.agents(built),
+            joined=self.joined and stack.slbn is not None,
+        )
+
+    def agents(self, built: Network) -> dict[str, dict[str, str]]:
+        """The options of the stack for the agent of each node."""
+        stack = STACKS[self.stack]
+        found = {}
+        for number, node in enumerate(self.uplinks):
+            own = stack.agent
+            if number == 0 and stack.first_agent is not None:
+                own = stack.first_agent
+            # A connection belongs to the session that was joined for its pair of hosts.
+            found[node] = dict(own) | ({"sessions": "pair"} if self.joined else {})
+            if len(self.weights) > 1:
+                each = zip(senders_of(built, node), itertools.cycle(self.weights), strict=False)
+                found[node]["weight"] = ", ".join(f"{host}/32 {weight}" for host, weight in each)
+        return found
 
     # --- what follows from it -------------------------------------------------------------------
 
@@ -189,33 +217,20 @@ class Plan(Plain, Job[Numbers]):
             if not there:
                 continue
             for name, rate in maxmin.rates(self.capacity(begin), there).items():
-                part = PAYLOAD["udp" if self.flows[int(name)].udp else "tcp"]
+                part = UDP_PART if self.flows[int(name)].udp else TCP_PART
                 found[int(name)] += float(rate) * part * (end - begin) / 8
         return found
 
     def weight_of(self, flow: Flow) -> int:
         return self.weights[flow.sender % len(self.weights)]
 
-    def by_program(self) -> dict[str, list[int]]:
-        """The numbers of the flows of each of fairflow's processes, by its name.
-
-        A node has one, and more if it has more flows than one of them can send.
-        """
-        by_node: dict[str, list[int]] = {}
-        for number, flow in enumerate(self.flows):
-            by_node.setdefault(flow.source, []).append(number)
-        return {
-            f"{node}-{first // PROGRAM_FLOWS}" if first else node: numbers[first:][:PROGRAM_FLOWS]
-            for node, numbers in by_node.items()
-            for first in range(0, len(numbers), PROGRAM_FLOWS)
-        }
-
 
 def read(plan: Plan, work: Path) -> Numbers:
     """The measures of a run, whose raw data is in WORK; CannotRunError if it is disturbed."""
-    document = json.loads((work / DATA).read_text())
-    trust.check(evidence(plan, work, document), virtual=True)
-    before, got, delays, ended, retransmits, segments = tcp(plan, work)
+    record = Record.read(plan.experiment(), work)
+    record.check()
+    document = record.document
+    before, got, delays, ended, retransmits, segments = tcp(plan, record)
     completed = [(flow.size, took) for flow, took in ended]
     for number, flow in enumerate(plan.flows):
         if flow.udp:
@@ -224,14 +239,17 @@ def read(plan: Plan, work: Path) -> Numbers:
     fair = plan.fair()
     long = [n for n, flow in enumerate(plan.flows) if not flow.size and fair[n]]
     time = plan.seconds - plan.warmup
-    sent, arrived = document["sent"], sum(map(sum_bytes, document["arrived"].values()))
+    sent, arrived = (
+        document["hosts"]["sent_bytes"],
+        sum(map(sum_bytes, document["arrived"].values())),
+    )
     carried = sum(document["carried"].values())
     useful = sum(
         sum_bytes(counts) * len(plan.path(*pair.split("-")))
         for pair, counts in document["arrived"].items()
     )
     slow = slowdowns(plan, ended)
-    udp = udp_waits(plan, work)
+    udp = udp_waits(plan, record)
     return {
         "goodput": 8e-6 * sum(got) / time,
         "goodput_tcp": 8e-6
@@ -261,57 +279,12 @@ def read(plan: Plan, work: Path) -> Numbers:
         "udp50": waits.percentile(udp, 50),
         "udp99": waits.percentile(udp, 99),
         "loss": 100 * (1 - arrived / sent),
-        "loss_tcp": tcp_loss(plan, work, document),
-        "loss_below": loss_below(plan, work, document, fair),
+        "loss_tcp": tcp_loss(record),
+        "loss_below": loss_below(plan, record, fair),
         "retransmits": 100 * retransmits / segments if segments else 0.0,
         "wasted": 100 * max(0.0, carried - useful) / carried,
         "flows": [round(8e-6 * got[n] / time, 4) for n in long][:20],
     }
-
-
-def evidence(plan: Plan, work: Path, document: dict[str, Any]) -> trust.Evidence:
-    """What the run has recorded, for trust.py."""
-    flows = {}
-    for program, numbers in plan.by_program().items():
-        head, _ = samples.read(work / f"{program}.fair")
-        for n, number in enumerate(numbers):
-            asked, flow = plan.cc, head["flows"][n]
-            if plan.flows[number].udp:
-                asked = "udp"
-            name = f"flow {number} from {plan.flows[number].source}"
-            flows[name] = trust.Ran(asked, flow["kind"], bool(flow["sent"]))
-    frames = {
-        f"{pair}, {protocol.upper()},": trust.Frames(size, count, FRAME)
-        for pair, counts in document["arrived"].items()
-        for protocol, (size, count) in counts.items()
-    }
-    changed = {link for _, link, _ in plan.changes}
-    most = dict(plan.capacity(0))
-    for _, link, rate in plan.changes:
-        most[link] = max(most[link], rate)
-    rates = {
-        link: trust.LinkRate(
-            document["times"],
-            kept["sent"],
-            kept["held"],
-            most[link],
-            BURST,
-            # With SLBN, packets on an access router's link may wait for their time.
-            steady=link not in changed and not link.startswith("a-"),
-        )
-        for link, kept in document["wires"].items()
-    }
-    return trust.Evidence(
-        between=document["backlog_drops"],
-        delays=document["hidden"],
-        memory=document["out_of_memory"],
-        frames=frames,
-        rates=rates,
-        flows=flows,
-        agents=document["agents"],
-        kernel=document["kernel_errors"],
-        changed=document["changed"],
-    )
 
 
 def sum_bytes(counts: dict[str, list[int]]) -> int:
@@ -334,7 +307,7 @@ def completion(times: list[float]) -> dict[str, float] | None:
 Tcp = tuple[list[float], list[float], list[float], list[tuple[Flow, float]], int, int]
 
 
-def tcp(plan: Plan, work: Path) -> Tcp:
+def tcp(plan: Plan, record: Record) -> Tcp:
     """Of TCP: the payload of each flow during and after the warm-up, samples of queue delay [ms],
     short flows that ended and their completion times [s], retransmitted segments, segments."""
     import numpy
@@ -343,7 +316,10 @@ def tcp(plan: Plan, work: Path) -> Tcp:
     delays: list[float] = []
     completed: list[tuple[Flow, float]] = []
     retransmits = segments = 0
-    for number, flow, head, rows in outputs(plan, work):
+    flows = zip(plan.flows, record.heads, record.rows, strict=True)
+    for number, (flow, head, rows) in enumerate(flows):
+        if flow.udp:
+            continue
         segments += head["segments"]
         retransmits += head["retransmits"]
         # Samples are a little later than multiples of their interval.
@@ -369,27 +345,23 @@ def slowdowns(plan: Plan, ended: list[tuple[Flow, float]]) -> list[float]:
     return found
 
 
-def udp_sent(plan: Plan, work: Path) -> dict[str, float]:
+def udp_sent(record: Record) -> dict[str, float]:
     """The bytes of UDP's frames that hosts have sent, by pair."""
     found: dict[str, float] = {}
-    for name, numbers in plan.by_program().items():
-        head, _ = samples.read(work / f"{name}.fair")
-        for n, number in enumerate(numbers):
-            flow = plan.flows[number]
-            if flow.udp:
-                pair = f"{flow.source}-{flow.destination}"
-                found[pair] = found.get(pair, 0) + head["flows"][n]["sent"] / UDP_PART
+    for flow, head in zip(record.what.flows, record.heads, strict=True):
+        if flow.udp:
+            found[flow.pair] = found.get(flow.pair, 0) + head["sent"] / UDP_PART
     return found
 
 
-def tcp_loss(plan: Plan, work: Path, document: dict[str, Any]) -> float | None:
+def tcp_loss(record: Record) -> float | None:
     """The bytes of TCP's frames that were lost [%]; None without TCP."""
-    sent = document["sent"] - sum(udp_sent(plan, work).values())
-    arrived = sum(counts["tcp"][0] for counts in document["arrived"].values())
+    sent = record.document["hosts"]["sent_bytes"] - sum(udp_sent(record).values())
+    arrived = sum(counts["tcp"][0] for counts in record.document["arrived"].values())
     return 100 * max(0.0, 1 - arrived / sent) if arrived else None
 
 
-def loss_below(plan: Plan, work: Path, document: dict[str, Any], fair: list[float]) -> float | None:
+def loss_below(plan: Plan, record: Record, fair: list[float]) -> float | None:
     """The loss of UDP that does not send more than its max-min share [%]; None if all does.
 
     A pair of hosts counts if all of its UDP does.
@@ -398,23 +370,22 @@ def loss_below(plan: Plan, work: Path, document: dict[str, Any], fair: list[floa
     for number, flow in enumerate(plan.flows):
         took = flow.stop - max(flow.start, plan.warmup)
         if flow.udp and fair[number] < 0.999 * flow.udp * UDP_PART * took / 8:
-            above.add(f"{flow.source}-{flow.destination}")
-    sent = {pair: size for pair, size in udp_sent(plan, work).items() if pair not in above}
-    arrived = sum(document["arrived"][pair]["udp"][0] for pair in sent)
+            above.add(flow.pair)
+    sent = {pair: size for pair, size in udp_sent(record).items() if pair not in above}
+    arrived = sum(record.document["arrived"][pair]["udp"][0] for pair in sent)
     return 100 * max(0.0, 1 - arrived / sum(sent.values())) if sent else None
 
 
-def udp_waits(plan: Plan, work: Path) -> waits.Waits:
+def udp_waits(plan: Plan, record: Record) -> waits.Waits:
     """How long UDP's packets waited that were sent after the warm-up.
 
     Without destinations that get UDP from several hosts, whose paths differ.
     """
     found = []
-    for path in work.glob(f"*{UDP_SINK}"):
-        node = path.name.removesuffix(UDP_SINK)
+    for node, report in record.sinks.items():
         flows = [flow for flow in plan.flows if flow.udp and flow.destination == node]
         if len({flow.source for flow in flows}) == 1:
-            found.append((json.loads(path.read_text()), plan.round_trip(flows[0]) / 2))
+            found.append((report, plan.round_trip(flows[0]) / 2))
     return waits.of(found)
 
 
@@ -428,26 +399,16 @@ def band_waits(document: dict[str, Any]) -> Numbers | None:
     return found or None
 
 
-def outputs(plan: Plan, work: Path) -> Iterator[tuple[int, Flow, dict[str, Any], Any]]:
-    """Of each TCP flow: its number, fairflow's totals, its samples."""
-    for name, numbers in plan.by_program().items():
-        head, rows = samples.read(work / f"{name}.fair")
-        for n, number in enumerate(numbers):
-            if not plan.flows[number].udp:
-                yield number, plan.flows[number], head["flows"][n], rows[rows["flow"] == n]
-
-
 def udp_payload(plan: Plan, number: int, document: dict[str, Any]) -> float:
     """The payload of a UDP flow after the warm-up: its part of that of all of its hosts.
 
     What queues still hold at the end does not count.
     """
     flow = plan.flows[number]
-    pair = f"{flow.source}-{flow.destination}"
-    size: int = document["late"][pair]["udp"][0] - document["early"][pair]["udp"][0]
+    size: int = document["late"][flow.pair]["udp"][0] - document["early"][flow.pair]["udp"][0]
 
     def planned(one: Flow) -> float:
         return one.udp * max(0.0, one.stop - max(one.start, plan.warmup))
 
-    same = [f for f in plan.flows if f.udp and f"{f.source}-{f.destination}" == pair]
+    same = [f for f in plan.flows if f.udp and f.pair == flow.pair]
     return UDP_PART * size * planned(flow) / sum(map(planned, same))

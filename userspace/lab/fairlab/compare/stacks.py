@@ -9,9 +9,8 @@ interval of 100 ms, DCTCP).  docs/compare.md has the table.
 from dataclasses import replace
 
 from fairlab.compare.stack import Stack
+from fairlab.slbn.experiment import L4S
 
-#: Congestion controls that need ECN, and a queue that marks at once.
-L4S = ("dctcp", "prague")
 CCS = ("cubic", "bbr", "dctcp", "bic", "gaimd", "reno")
 
 

@@ -16,18 +16,12 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from fairlab.compare import sizes
-from fairlab.model import headers
 from fairlab.net.network import AMPLE, Hosts
 from fairlab.slbn import abilene, backbone
+from fairlab.slbn.experiment import FRAME, TCP_PART, Change, Flow
 from fairlab.slbn.mesh import Mesh, Wire
 
 MBIT, GBIT = 10**6, 10**9
-MTU = 1500
-FRAME = MTU + headers.ETHERNET
-UDP_PAYLOAD = 1400
-#: The payload as a fraction of the frames.
-TCP_PART = (MTU - headers.SEGMENT) / FRAME
-UDP_PART = UDP_PAYLOAD / (UDP_PAYLOAD + headers.DATAGRAM + headers.ETHERNET)
 
 #: Hosts that send at each node.
 SENDERS = 50
@@ -40,30 +34,6 @@ ACCESS_DELAY = abilene.ACCESS_DELAY
 LINUX_7 = Hosts(receive=6 * 2**20, send=4 * 2**20)
 #: of newer kernels
 LINUX_10 = Hosts(receive=32 * 2**20, send=4 * 2**20)
-
-
-@dataclass(frozen=True)
-class Flow:
-    """A flow between hosts of two nodes, from START to STOP [s].
-
-    UDP: the rate of its frames [bit/s]; 0 is TCP.  SIZE: the bytes of a short flow; 0 is no limit.
-    SENDER: the number of the host, of those at SOURCE.  FIRST: a short flow's connection is of OPEN
-    [s], when it sent so many bytes more.
-    """
-
-    source: str
-    destination: str
-    start: float
-    stop: float
-    udp: int = 0
-    size: int = 0
-    sender: int = 0
-    open: float = 0.0
-    first: int = 0
-
-
-#: A link's new rate: when [s], the link, bit/s.
-Change = tuple[float, str, int]
 
 
 @dataclass(frozen=True)

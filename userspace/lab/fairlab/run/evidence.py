@@ -37,17 +37,19 @@ def tcp_memory(
     return total
 
 
-def host_packets(lab: Laboratory) -> tuple[int, int]:
-    """The packets that hosts have sent, and those that have arrived at them."""
-    sent = arrived = 0
+def host_counters(lab: Laboratory) -> dict[str, int]:
+    """The packets that hosts have sent, with their bytes, and those that have arrived at them."""
+    found = {"sent": 0, "sent_bytes": 0, "arrived": 0}
     for node in lab.network.hosts:
         names = {end.interface for end, _ in lab.network.ends_of(node)}
         for line in lab.shell(node, "cat /proc/net/dev").splitlines():
             name, _, counters = line.partition(":")
             if name.strip() in names:
-                arrived += int(counters.split()[1])
-                sent += int(counters.split()[9])
-    return sent, arrived
+                columns = [int(word) for word in counters.split()]
+                found["arrived"] += columns[1]
+                found["sent_bytes"] += columns[8]
+                found["sent"] += columns[9]
+    return found
 
 
 class KernelLog:

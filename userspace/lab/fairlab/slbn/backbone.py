@@ -1,60 +1,48 @@
 # SPDX-License-Identifier: GPL-2.0
 """Flows join and leave on a backbone: SLBN over FIFOs, fair queueing alone, FIFOs alone.
 
-The network is abilene.py's, with a choice of routes; some nodes may have no SLBN.  Hosts send with
-unmodified iperf3, in virtual time with fairflow (iperf3's many system calls are slow there): TCP
-with several congestion controls and UDP, each for a part of the time.  With
-SLBN, an agent (slbnd) on each access router detects the flows, requests their rates from the links,
-and paces them; it lowers TCP's receive windows to what rates need (slbnd --windows on).  Control
-packets may be authenticated, with keys that are replaced (keys.py).
+The network is abilene.py's, with a choice of routes; some nodes may have no SLBN.  Hosts send TCP
+with several congestion controls and UDP, each for a part of the time.  With SLBN, an agent (slbnd)
+on each access router detects the flows, requests their rates from the links, and paces them; it
+lowers TCP's receive windows to what rates need (slbnd --windows on).  Control packets may be
+authenticated, with keys that are replaced (keys.py).
 
-Recorded in memory: each flow's path, every event of the agents' sessions, the goodput of each
-receiver by the second, and the sent bytes and backlog of each link, four times a second.
-backbone_analysis.py computes from that the rates that the agents should have assigned,
-backbone_report.py the result.
+Each variant is an experiment (experiment.py), which leaves its raw data in a directory of its name.
+read() makes of that, beside the agents' reports and the links' samples, the goodput of each
+receiver by the second.  backbone_analysis.py computes the rates that the agents should have
+assigned, backbone_report.py the result.
 """
 
-import json
 import re
-import select
-import sys
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
-from fairlab.model import background, headers
+from fairlab.model import headers
 from fairlab.model.errors import LabError
 from fairlab.model.network import Network
 from fairlab.model.plain import Plain
 from fairlab.model.qdisc import BOTTLENECK, Qdisc
-from fairlab.net import congestion, host
 from fairlab.net.network import Laboratory
-from fairlab.net.queues import Sampler
-from fairlab.run import engine, evidence, flows, preflight, samples
-from fairlab.run.environment import environment
-from fairlab.run.programs import Process, Programs, wait_server
 from fairlab.run.progress import Progress
-from fairlab.slbn import abilene
-from fairlab.slbn.agents import Agents
-from fairlab.slbn.keys import Keys
+from fairlab.slbn import abilene, experiment, guest
+from fairlab.slbn.experiment import (
+    FIRST_PORT,
+    MTU,
+    TCP_PART,
+    UDP,
+    UDP_PART,
+    UDP_PAYLOAD,
+    Experiment,
+)
+from fairlab.slbn.record import Record
 
-DATA = "backbone-data.json"
-UDP = "udp"
-UDP_PAYLOAD = 1400
-MTU = 1500
-TICK, INTERVAL = 0.05, 0.25
-#: The shortest interval of iperf3's report that counts [s].
-SHORTEST_INTERVAL = 0.5
-#: Time for the last packets to arrive [s].
-DRAIN = 2.0
-#: Seconds before the first flow.
-QUIET = 2.0
+#: Of samples of flows and links [s].
+INTERVAL = 0.25
+SECOND = round(1 / INTERVAL)
 #: The shortest run [s], so that rates settle between two changes.
 SHORTEST = 35
 #: Seconds between two parts of a flow.
@@ -108,9 +96,7 @@ class Flow:
     @property
     def payload_part(self) -> float:
         """The payload as a fraction of the frames."""
-        if self.kind == UDP:
-            return UDP_PAYLOAD / (UDP_PAYLOAD + headers.DATAGRAM + headers.ETHERNET)
-        return (MTU - headers.SEGMENT) / (MTU + headers.ETHERNET)
+        return UDP_PART if self.kind == UDP else TCP_PART
 
 
 FLOWS = (
@@ -123,6 +109,10 @@ FLOWS = (
     Flow("chi", "nyc", UDP, (Part(3 / 7, 6 / 7, 1.2),)),
     Flow("atl", "nyc", "gaimd", (Part(4 / 7),)),
 )
+
+
+#: The number of the flow of each part, in the order of an experiment's flows.
+NUMBERS = tuple(number for number, flow in enumerate(FLOWS) for _ in flow.parts)
 
 
 @dataclass(frozen=True)
@@ -168,6 +158,26 @@ class Plan(Plain):
     def times(self, part: Part) -> tuple[int, int]:
         """The begin and the end of a part [s]."""
         return round(part.start * self.seconds), round(part.stop * self.seconds)
+
+    def parts(self, number: int) -> list[experiment.Flow]:
+        """The parts of flow NUMBER, with one source port; there is a pause before the next one."""
+        flow, found = FLOWS[number], []
+        for part in flow.parts:
+            start, stop = self.times(part)
+            stop -= GAP if part != flow.parts[-1] else 0
+            udp = flow.kind == UDP
+            found.append(
+                experiment.Flow(
+                    flow.source,
+                    flow.destination,
+                    float(start),
+                    float(stop),
+                    udp=round(part.share * self.rate) if udp else 0,
+                    cc="" if udp else flow.kind,
+                    port=FIRST_PORT + number,
+                )
+            )
+        return found
 
     def sends(self, flow: Flow, when: float) -> int | None:
         """The rate at which a flow would send then [bit/s]; None: without limit."""
@@ -255,126 +265,20 @@ def paths_of(lab: Laboratory, routing: abilene.Routing) -> Paths:
     return found
 
 
-@dataclass
-class Recording:
-    """The agents' reports of sessions, with times by the monotonic clock."""
-
-    #: time, router, id, source port, destination port, demand, rate, round-trip [ns], over
-    events: list[tuple[float, str, int, int, int, int, int, int, bool]] = field(
-        default_factory=list
-    )
-    #: time, router, id, demand: when it has changed
-    demands: list[tuple[float, str, int, int]] = field(default_factory=list)
-    #: data packets that the agents' pacers dropped
-    paced_drops: int = 0
-
-
-class Listener(threading.Thread):
-    """Records the agents' events when they occur."""
-
-    def __init__(self, agents: Agents, watching: dict[str, Any], asking: dict[str, Any]) -> None:
-        super().__init__(daemon=True)
-        self.agents = agents
-        self.watching, self.asking = watching, asking
-        self.recording = Recording()
-        self.ending = threading.Event()
-        self.error: Exception | None = None
-        self._known: dict[tuple[str, int], int] = {}
-
-    def _hear(self, node: str) -> None:
-        while (event := self.watching[node].next(0)) is not None:
-            ports = event.source_port, event.destination_port
-            rest = event.demand, event.rate, event.rtt, event.over
-            self.recording.events.append((time.monotonic(), node, event.id, *ports, *rest))
-
-    def _ask(self) -> None:
-        """Poll the demands: a change that changes no rate is not notified."""
-        for node, connection in self.asking.items():
-            now = time.monotonic()
-            for session in connection.list():
-                if self._known.get((node, session.id)) != session.demand:
-                    self._known[node, session.id] = session.demand
-                    self.recording.demands.append((now, node, session.id, session.demand))
-
-    def run(self) -> None:
-        poll = select.poll()
-        nodes = {}
-        for node, connection in self.watching.items():
-            nodes[connection.fileno()] = node
-            poll.register(connection.fileno(), select.POLLIN)
-        due = time.monotonic()
-        try:
-            while not self.ending.is_set():
-                for fd, _ in poll.poll(max(0.0, due - time.monotonic()) * 1000):
-                    self._hear(nodes[fd])
-                if time.monotonic() >= due:
-                    self._ask()
-                    due = max(due + INTERVAL, time.monotonic())
-        except OSError as error:
-            self.error = error
-
-    def stop(self) -> Recording:
-        self.ending.set()
-        self.join()
-        if self.error:
-            raise LabError(f"an agent: {self.error}")
-        states = [connection.status() for connection in self.asking.values()]
-        self.recording.paced_drops = sum(state.paced_drops for state in states)
-        return self.recording
-
-
-def own_ports() -> str:
-    """The source ports of the flows, without those of iperf3's control connections."""
-    return f"{flows.FIRST_CLIENT_PORT}-{flows.FIRST_CLIENT_PORT + len(FLOWS) - 1}"
-
-
-def agent_options(
-    network: Network, node: str, rate: int, ports: str, more: Mapping[str, str]
-) -> dict[str, str]:
-    """Options of slbnd for the access router of a node, for flows with one of these PORTS."""
+def agent_options(rate: int, ports: str, more: dict[str, str]) -> dict[str, dict[str, str]]:
+    """Options of each node's agent, for flows with one of these PORTS, and MORE."""
     return {
-        "hosts": f"{abilene.address_of(network, node)}/32",
-        "devices": abilene.wire(abilene.access(node), node),
-        "ports": ports,
-        "initial": f"{rate}bit",
-        "control": CONTROL_SHARE,
-        "pause": PAUSE,
-        "idle": IDLE,
-        "hops": str(HOPS),
-        **more,
+        node: {
+            "ports": ports,
+            "initial": f"{rate}bit",
+            "control": CONTROL_SHARE,
+            "pause": PAUSE,
+            "idle": IDLE,
+            "hops": str(HOPS),
+            **more,
+        }
+        for node in abilene.ACCESS
     }
-
-
-@contextmanager
-def agents(
-    lab: Laboratory, rate: int, ports: str, more: Mapping[str, str] = MappingProxyType({})
-) -> Iterator[Listener]:
-    """An agent on each access router, with MORE options, and a thread that records their events."""
-    with ExitStack() as stack:
-        started = Agents(lab)
-        routers = {node: abilene.access(node) for node in abilene.ACCESS}
-        for node, router in routers.items():
-            started.start(router, agent_options(lab.network, node, rate, ports, more))
-        watching = started.connect_all(stack)
-        asking = started.connect_all(stack)
-        for connection in watching.values():
-            connection.watch()
-        listener = Listener(
-            started,
-            {node: watching[router] for node, router in routers.items()},
-            {node: asking[router] for node, router in routers.items()},
-        )
-        listener.start()
-        try:
-            yield listener
-        finally:
-            listener.ending.set()
-            listener.join()
-
-
-def is_uplink(wire: str) -> bool:
-    """Is it the link of an access router, which with SLBN paces packets?"""
-    return any(wire.startswith(f"{abilene.access(node)}.") for node in abilene.ACCESS)
 
 
 def slots(routing: abilene.Routing) -> int:
@@ -382,354 +286,98 @@ def slots(routing: abilene.Routing) -> int:
     return (routing.most_hops() // 2 + 1) * 2
 
 
-def domain_keys(lab: Laboratory, plan: Plan) -> Keys:
-    """The keys of all links and agents."""
-    agents = Agents(lab)
-    sockets = {router: agents.socket(router) for router in map(abilene.access, abilene.ACCESS)}
-    routers = [router for router in lab.network.routers if router not in dict(plan.without)]
-    return Keys(lab, routers, sockets, plan.rotate_keys)
+def of_variant(plan: Plan, name: str) -> Experiment:
+    """The experiment of a variant."""
+    more = {"hops": str(slots(plan.routing)), "windows": "on"}
+    if plan.rate >= abilene.FAST:
+        more["control"] = FAST_SHARE
+    slbn = VARIANTS[name].slbn
+    ports = f"{FIRST_PORT}-{FIRST_PORT + len(FLOWS) - 1}"
+    return Experiment(
+        name,
+        plan.network(VARIANTS[name]),
+        tuple(part for number in range(len(FLOWS)) for part in plan.parts(number)),
+        plan.seconds,
+        tuple(n * INTERVAL for n in range(plan.seconds * SECOND + 1)),
+        INTERVAL,
+        16 * plan.rate // 8,
+        agents=agent_options(plan.rate, ports, more) if slbn else {},
+        watched=slbn,
+        rotate_keys=plan.rotate_keys if slbn else 0,
+        without=frozenset(dict(plan.without)),
+        prepare=partial(prepare, plan.routing),
+    )
 
 
-class Sender:
-    """A flow: an iperf3 server and client for each of its parts."""
-
-    def __init__(self, programs: Programs, plan: Plan, number: int) -> None:
-        self.programs, self.plan, self.number = programs, plan, number
-        self.lab = programs.lab
-        self.flow = FLOWS[number]
-        self.ports = flows.ports(number)
-        self.address = abilene.address_of(self.lab.network, self.flow.destination)
-        self.source, self.destination = map(abilene.host, (self.flow.source, self.flow.destination))
-        self.server: Process | None = None
-        self.client: Process | None = None
-        self.served = self.begun = 0
-        #: The start of each part.
-        self.started: list[float] = []
-
-    def name(self, end: str, part: int) -> str:
-        """The name of a program."""
-        return f"{end}-{self.number}-{part}"
-
-    def output(self, end: str, part: int) -> Path:
-        return self.programs.output(f"{self.name(end, part)}.json")
-
-    def reason(self) -> str:
-        """Why the client has ended."""
-        return f"iperf3: {flows.said_error(self.output('client', self.begun - 1))}"
-
-    def serve(self) -> None:
-        """Start the server of the next part, if the last part has ended."""
-        if self.served == len(self.flow.parts) or (self.server and self.server.poll() is None):
-            return
-        name = self.name("server", self.served)
-        self.server = self.programs.start_server(
-            name, self.destination, self.address, self.ports[1]
-        )
-        self.served += 1
-
-    def wait_server(self) -> None:
-        assert self.server
-        output = self.output("server", self.served - 1)
-        wait_server(self.lab, self.destination, self.server, self.ports[1], output)
-
-    def is_due(self, now: float) -> bool:
-        """Is the next part due, and its server started?"""
-        if self.begun == len(self.flow.parts) or self.served == self.begun:
-            return False
-        return now >= self.plan.times(self.flow.parts[self.begun])[0]
-
-    def part(self) -> tuple[int, int]:
-        """Of the next part: its seconds, and the rate of UDP's payload [bit/s]."""
-        part = self.flow.parts[self.begun]
-        start, stop = self.plan.times(part)
-        seconds = stop - start - (GAP if self.begun + 1 < len(self.flow.parts) else 0)
-        return seconds, round(part.share * self.plan.rate * self.flow.payload_part)
-
-    def begin(self) -> None:
-        self.wait_server()
-        seconds, bits = self.part()
-        command = flows.client_command(self.address, self.ports, self.flow.kind, seconds)
-        if self.flow.kind == UDP:
-            at = command.index("--congestion")
-            command[at : at + 2] = ["--udp", "--bitrate", str(bits), "--length", str(UDP_PAYLOAD)]
-        name = self.name("client", self.begun)
-        self.client = self.programs.start_client(name, self.source, command)
-        self.begun += 1
-
-    def look(self, now: float) -> None:
-        """Record the start of the part, once its socket exists."""
-        if len(self.started) == self.begun:
-            return
-        kind = "udp" if self.flow.kind == UDP else "tcp"
-        with self.lab.inside(self.source):
-            table = Path(f"/proc/thread-self/net/{kind}").read_text()
-        if f":{self.ports[0]:04X} " in table:
-            self.started.append(now)
-        elif self.client and self.client.poll() is not None:
-            raise LabError(f"flow {self.flow.label}: {self.reason()}")
-
-    def running(self) -> bool:
-        return any(process and process.poll() is None for process in (self.client, self.server))
-
-    def goodput(self) -> list[tuple[float, float, float]]:
-        """(begin, end, bit/s) for each second, by the receiver."""
-        found = []
-        for number, started in enumerate(self.started):
-            try:
-                document = json.loads(self.output("server", number).read_text())
-                found += [
-                    (started + sums["start"], started + sums["end"], sums["bits_per_second"])
-                    for sums in (part["sum"] for part in document["intervals"])
-                    # The last may be a few packets long.
-                    if sums["seconds"] > SHORTEST_INTERVAL
-                ]
-            except (ValueError, KeyError):
-                reason = flows.said_error(self.output("server", number))
-                raise LabError(f"flow {self.flow.label}: iperf3: {reason}") from None
-        return found
-
-    def report(self) -> flows.Report:
-        """The report of a TCP flow's first part."""
-        return flows.parse_report(
-            self.flow.label, self.output("client", 0), self.output("server", 0)
-        )
-
-    def ran(self) -> tuple[str, bool]:
-        """The kind of flow that ran, and whether it sent anything."""
-        if self.flow.kind == UDP:
-            return UDP, bool(self.goodput())
-        report = self.report()
-        return report.cc, report.received_bytes > 0
-
-    def retransmits(self) -> int:
-        """The number of retransmitted segments."""
-        return 0 if self.flow.kind == UDP else self.report().retransmits
-
-    def totals(self) -> dict[str, Any] | None:
-        """What the flow sent and its destination received: iperf3 does not say all of that."""
-        return None
+def prepare(routing: abilene.Routing, lab: Laboratory) -> dict[str, Any]:
+    """Read the paths of all flows."""
+    return {"paths": asdict(paths_of(lab, routing))}
 
 
-class FairSender(Sender):
-    """A flow sent by fairflow to a sink of its own."""
-
-    def __init__(self, programs: Programs, plan: Plan, number: int) -> None:
-        super().__init__(programs, plan, number)
-        #: UDP: time, part, datagrams that the destination has received.
-        self.received: list[tuple[float, int, int]] = []
-
-    def serve(self) -> None:
-        """Start the sink, which all parts share."""
-        if self.server is None:
-            kind = background.PACKETS if self.flow.kind == UDP else background.FLOWS
-            self.server = self.programs.start_sink(
-                self.name("sink", 0), self.destination, self.address, self.ports[1], kind
-            )
-        if self.client is None or self.client.poll() is not None:
-            self.served = min(self.begun + 1, len(self.flow.parts))
-
-    def wait_server(self) -> None:
-        """It listens: start_sink() waits for it."""
-
-    def reason(self) -> str:
-        assert self.client
-        return self.programs.reason(self.name("samples", self.begun - 1), self.client.poll())
-
-    def begin(self) -> None:
-        seconds, bits = self.part()
-        words = f"to={self.address},port={self.ports[1]},from={self.ports[0]},stop={seconds}"
-        if self.flow.kind == UDP:
-            words += f",udp={bits},size={UDP_PAYLOAD}"
-        else:
-            words += f",cc={self.flow.kind}"
-        name = self.name("samples", self.begun)
-        self.client = self.programs.start_senders(name, self.source, None, INTERVAL, [words])
-        self.begun += 1
-
-    def look(self, now: float) -> None:
-        super().look(now)
-        if self.flow.kind != UDP or len(self.started) < self.begun or not self.begun:
-            return
-        same_part = bool(self.received) and self.received[-1][1] == self.begun
-        if same_part and (now < self.received[-1][0] + 1 or not self.running()):
-            return
-        # No other flow of UDP has this destination.
-        with self.lab.inside(self.destination):
-            text = Path("/proc/thread-self/net/snmp").read_text()
-        heads, values = (line.split() for line in text.splitlines() if line.startswith("Udp:"))
-        self.received.append((now, self.begun, int(values[heads.index("InDatagrams")])))
-
-    def running(self) -> bool:
-        return bool(self.client and self.client.poll() is None)
-
-    def samples(self, part: int) -> Path:
-        return self.programs.output(f"{self.name('samples', part)}.fair")
-
-    def goodput(self) -> list[tuple[float, float, float]]:
-        """(begin, end, bit/s) for each second: of TCP, of what was acknowledged."""
-        if self.flow.kind == UDP:
-            return [
-                (begin, end, 8 * UDP_PAYLOAD * (most - least) / (end - begin))
-                for (begin, one, least), (end, other, most) in pairwise(self.received)
-                if one == other
-            ]
-        found = []
-        for number, started in enumerate(self.started):
-            _, rows = samples.read(self.samples(number))
-            seconds = round(1 / INTERVAL)
-            points = [(0.0, 0.0), *zip(rows["time"] / 1e9, rows["acked"], strict=True)][::seconds]
-            found += [
-                (started + float(a), started + float(b), 8 * float(most - least) / float(b - a))
-                for (a, least), (b, most) in pairwise(points)
-            ]
-        return found
-
-    def heads(self) -> list[dict[str, Any]]:
-        """fairflow's totals of each part."""
-        return [samples.read_head(self.samples(n))["flows"][0] for n in range(self.begun)]
-
-    def ran(self) -> tuple[str, bool]:
-        """The kinds of flow that ran, and whether all parts sent anything."""
-        heads = self.heads()
-        return " and ".join(sorted({head["kind"] for head in heads})), all(
-            head["sent"] for head in heads
-        )
-
-    def retransmits(self) -> int:
-        """The number of retransmitted segments."""
-        return sum(head.get("retransmits", 0) for head in self.heads())
-
-    def totals(self) -> dict[str, Any] | None:
-        """Of payload, what the flow sent and its destination received [bytes].
-
-        Of TCP, what was acknowledged, and its segments; of UDP, how many packets had which delay.
-        """
-        heads = self.heads()
-        if self.flow.kind != UDP:
-            return {
-                "got": sum(head["acked"] for head in heads),
-                "segments": sum(head["segments"] for head in heads),
-            }
-        report = json.loads(self.output("sink", 0).read_text())
-        sent = sum(head["sent"] for head in heads)
-        names = ("delay_step_us", "delays")
-        return {"sent": sent, "got": report["bytes"]} | {name: report[name] for name in names}
+def measure(plan: Plan, directory: Path, progress: Progress) -> None:
+    """Run a plan; the raw data of each variant is left in a directory of its name."""
+    for name in plan.variants:
+        (directory / name).mkdir()
+        guest.measure(of_variant(plan, name), directory / name, progress)
 
 
-def run_flows(
-    lab: Laboratory,
-    plan: Plan,
-    paths: Paths,
-    listener: Listener | None,
-    keys: Keys | None,
-    log: evidence.KernelLog,
-    progress: Progress,
-) -> dict[str, Any]:
-    """Run the flows; the raw data, with times from the start."""
-    kind = FairSender if engine.is_virtual() else Sender
-    programs = Programs(lab)
-    senders = [kind(programs, plan, number) for number in range(len(FLOWS))]
-    with ExitStack() as stack:
-        ends = [end for end in abilene.wires(lab.network) if end.interface in paths.used]
-        sampler = Sampler(lab, ends, stack)
-        for sender in senders:
-            sender.serve()
-        for sender in senders:
-            sender.wait_server()
-        if keys:
-            keys.start()
-        load = host.Load.now()
-        sent, arrived = evidence.host_packets(lab)
-        begin = time.monotonic() + QUIET
-        next_sample = time.monotonic()
-        while (now := time.monotonic() - begin) < plan.seconds:
-            for sender in senders:
-                sender.serve()
-                if sender.is_due(now):
-                    sender.begin()
-                sender.look(now)
-            if time.monotonic() >= next_sample:
-                sampler.take()
-                next_sample = max(next_sample + INTERVAL, time.monotonic())
-            if progress.due():
-                running = sum(bool(s.client and s.client.poll() is None) for s in senders)
-                progress.update(f"{max(now, 0):3.0f} of {plan.seconds} s: {running} flows")
-            time.sleep(TICK)
-        load = host.Load.now().since(load)
-        memory = evidence.tcp_memory(lab, lab.network.hosts)
-        replaced = keys.stop() if keys else None
-        recording = listener.stop() if listener else Recording()
-        deadline = time.monotonic() + flows.END_PATIENCE
-        while any(sender.running() for sender in senders):
-            if time.monotonic() > deadline:
-                raise LabError("the flows do not end")
-            time.sleep(0.1)
-        time.sleep(DRAIN)
-        programs.stop()
-        all_sent, all_arrived = evidence.host_packets(lab)
-    return {
-        "paths": asdict(paths),
-        "keys": replaced,
-        "started": [sender.started for sender in senders],
-        "goodput": [sender.goodput() for sender in senders],
-        "ran": [sender.ran() for sender in senders],
-        "retransmits": [sender.retransmits() for sender in senders],
-        "totals": [sender.totals() for sender in senders],
-        "hosts": {"sent": all_sent - sent, "arrived": all_arrived - arrived},
-        "paced_drops": recording.paced_drops,
-        "events": [(round(when - begin, 4), *rest) for when, *rest in recording.events],
-        "demands": [(round(when - begin, 4), *rest) for when, *rest in recording.demands],
-        "times": [round(when - begin, 3) for when in sampler.times],
-        "wires": sampler.wires,
-        "load": vars(load) | {"idle_share": load.idle_share},
-        "virtual": engine.is_virtual(),
-        "out_of_memory": memory,
-        "agents": listener.agents.printed() if listener else {},
-        "kernel_errors": log.errors(),
-        "changed": lab.changed(),
-    }
+def read(plan: Plan, name: str, work: Path) -> dict[str, Any]:
+    """What was measured of a variant, by flow: of all parts together."""
+    record = Record.read(of_variant(plan, name), work / name)
+    heads = record.heads
+    parts = [[n for n, number in enumerate(NUMBERS) if number == f] for f in range(len(FLOWS))]
+    found: dict[str, Any] = {"keys": None, "events": [], "demands": [], "paced_drops": 0}
+    found |= record.document
+    found["heads"] = heads
+    found["started"] = [[record.what.flows[n].start for n in own] for own in parts]
+    found["goodput"] = [[one for n in own for one in goodput(record, n)] for own in parts]
+    found["retransmits"] = [sum(heads[n].get("retransmits", 0) for n in own) for own in parts]
+    found["totals"] = [totals(record, own) for own in parts]
+    return found
+
+
+def goodput(record: Record, number: int) -> list[tuple[float, float, float]]:
+    """(begin, end, bit/s) of a part for each second.
+
+    Of UDP, of what its destination received: no other UDP has that.  Of TCP, of what was
+    acknowledged.
+    """
+    flow, rows = record.what.flows[number], record.rows[number]
+    if flow.udp:
+        counts = record.document["datagrams"][flow.destination]
+        received = zip(record.document["times"], counts, strict=True)
+        points = [(when, UDP_PAYLOAD * n) for when, n in received if flow.start <= when < flow.stop]
+    else:
+        every = zip((rows["time"] / 1e9).tolist(), rows["acked"].tolist(), strict=True)
+        points = [(flow.start, 0), *every]
+    return [
+        (begin, end, 8 * (most - least) / (end - begin))
+        for (begin, least), (end, most) in pairwise(points[::SECOND])
+    ]
+
+
+def totals(record: Record, parts: list[int]) -> dict[str, Any]:
+    """Of payload, what a flow sent and its destination received [bytes].
+
+    Of TCP, what was acknowledged, and its segments; of UDP, how many packets had which delay.
+    """
+    heads = [record.heads[n] for n in parts]
+    flow = record.what.flows[parts[0]]
+    if not flow.udp:
+        return {
+            "got": sum(head["acked"] for head in heads),
+            "segments": sum(head["segments"] for head in heads),
+        }
+    report = record.sinks[flow.destination]
+    sent = sum(head["sent"] for head in heads)
+    names = ("delay_step_us", "delays")
+    return {"sent": sent, "got": report["bytes"]} | {name: report[name] for name in names}
 
 
 def use(plan: Plan, measured: dict[str, Any], wire: str) -> list[float]:
     """The utilisation of a link (0 to 1) in the second before each sample but the first."""
     times, sent = measured["times"], measured["wires"][wire]["sent"]
-    second = round(1 / INTERVAL)
     return [
-        8 * (sent[n] - sent[n - second]) / plan.rate / (times[n] - times[n - second])
-        for n in range(second, len(times))
+        8 * (sent[n] - sent[n - SECOND]) / plan.rate / (times[n] - times[n - SECOND])
+        for n in range(SECOND, len(times))
     ]
-
-
-def measure_variant(plan: Plan, name: str, progress: Progress) -> dict[str, Any]:
-    variant = VARIANTS[name]
-    network = plan.network(variant)
-    progress.step(f"{name}: building the network")
-    with Laboratory(network, 16 * plan.rate // 8, ecn=False) as lab, ExitStack() as stack:
-        log = stack.enter_context(closing(evidence.KernelLog()))
-        preflight.offloads(lab)
-        lab.add_queues()
-        paths = paths_of(lab, plan.routing)
-        listener = keys = None
-        more = {"hops": str(slots(plan.routing)), "windows": "on"}
-        if plan.rate >= abilene.FAST:
-            more["control"] = FAST_SHARE
-        if variant.slbn and plan.rotate_keys:
-            keys = stack.enter_context(domain_keys(lab, plan))
-            more["key-file"] = str(keys.add_first())
-        if variant.slbn:
-            listener = stack.enter_context(agents(lab, plan.rate, own_ports(), more))
-        progress.step(f"{name}: {len(FLOWS)} flows in {plan.seconds} s")
-        return run_flows(lab, plan, paths, listener, keys, log, progress)
-
-
-def measure(plan: Plan, directory: Path, progress: Progress) -> None:
-    """Run a plan; the raw data is left in DIRECTORY."""
-    host.require_root()
-    host.require_tools()
-    # Otherwise other threads would delay the listener.
-    sys.setswitchinterval(0.001)
-    for cc in sorted({flow.kind for flow in FLOWS} - {UDP}):
-        congestion.load(cc)
-    data = {name: measure_variant(plan, name, progress) for name in plan.variants}
-    document = environment() | {"plan": plan.to_json(), "variants": data}
-    (directory / DATA).write_text(json.dumps(document))

@@ -22,10 +22,10 @@ from itertools import pairwise
 from typing import Any
 
 from fairlab.model import headers
-from fairlab.run import flows
 from fairlab.slbn import backbone, maxmin
-from fairlab.slbn.abilene import Variant
-from fairlab.slbn.backbone import FLOWS, MTU, UDP, Paths, Plan
+from fairlab.slbn.abilene import Variant, access
+from fairlab.slbn.backbone import FLOWS, Paths, Plan
+from fairlab.slbn.experiment import FIRST_PORT, FRAME, TCP_PORT, UDP, UDP_PORT
 
 NEVER = float("inf")
 #: A reference is at rest while it changes by less, relatively.
@@ -33,7 +33,7 @@ STILL = 0.05
 #: A larger change gives a new reference, to which assigned rates have to settle.
 MOVED = 0.01
 #: One acknowledgement for two full segments.
-ACK_PART = (headers.SEGMENT + headers.ETHERNET) / (2 * (MTU + headers.ETHERNET))
+ACK_PART = (headers.SEGMENT + headers.ETHERNET) / (2 * FRAME)
 
 
 @dataclass
@@ -64,13 +64,18 @@ def greedy(plan: Plan, number: int) -> bool:
     return flow.kind != UDP or min(part.share for part in flow.parts) >= 1
 
 
-def flow_of(node: str, source_port: int, destination_port: int) -> tuple[int, bool] | None:
+def ports(number: int) -> tuple[int, int]:
+    """The ports of a flow: the sender's, the receiver's."""
+    return FIRST_PORT + number, UDP_PORT if FLOWS[number].kind == UDP else TCP_PORT
+
+
+def flow_of(router: str, source_port: int, destination_port: int) -> tuple[int, bool] | None:
     """The flow of a session, and whether it is the reverse direction."""
     for number, flow in enumerate(FLOWS):
-        own, port = flows.ports(number)
-        if (node, source_port, destination_port) == (flow.source, own, port):
+        own, port = ports(number)
+        if (router, source_port, destination_port) == (access(flow.source), own, port):
             return number, False
-        if (node, source_port, destination_port) == (flow.destination, port, own):
+        if (router, source_port, destination_port) == (access(flow.destination), port, own):
             return number, True
     return None
 
@@ -88,11 +93,11 @@ def reported_sessions(
     """The sessions by the agents' events, for SLBN's reference or that of EVERY_LINK."""
     paths = Paths(**measured["paths"])
     found: dict[tuple[str, int], Session] = {}
-    for when, node, number, source_port, port, demand, rate, rtt, over in measured["events"]:
-        identity = flow_of(node, source_port, port)
+    for when, router, number, source_port, port, demand, rate, rtt, over in measured["events"]:
+        identity = flow_of(router, source_port, port)
         # The event comes one round-trip time after the join.
         sent = when - rtt / 1e9
-        session = found.get((node, number))
+        session = found.get((router, number))
         if over:
             if session:
                 session.until = sent
@@ -100,14 +105,14 @@ def reported_sessions(
             if not session:
                 flow, back = identity
                 wires = paths.of(flow, back)
-                session = found[node, number] = Session(flow, back, sent, wires)
+                session = found[router, number] = Session(flow, back, sent, wires)
                 limited = plan.is_partial(wires) and not every_link
                 if not back and not limited and greedy(plan, flow):
                     session.greedy = sent, stops(plan, flow, measured["started"][flow])
             session.demands.append((sent, demand))
             session.rates.append((when, rate))
-    for when, node, number, demand in measured["demands"]:
-        if session := found.get((node, number)):
+    for when, router, number, demand in measured["demands"]:
+        if session := found.get((router, number)):
             session.demands.append((max(when, session.since), demand))
     for session in found.values():
         session.demands.sort(key=lambda step: step[0])

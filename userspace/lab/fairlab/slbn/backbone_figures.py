@@ -14,7 +14,8 @@ from typing import Any
 from fairlab.results import plots
 from fairlab.results.plots import COLOURS, GREY
 from fairlab.slbn import backbone, backbone_analysis
-from fairlab.slbn.backbone import FLOWS, UDP, VARIANTS, Flow, Paths, Plan
+from fairlab.slbn.backbone import FLOWS, VARIANTS, Flow, Paths, Plan
+from fairlab.slbn.experiment import UDP
 
 TITLES = {
     "slbn": "SLBN over FIFOs",

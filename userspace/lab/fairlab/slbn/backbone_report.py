@@ -6,8 +6,8 @@ their max-min rates within a few round-trip times of each change; assigned rates
 link's capacity, on average; queues stay short; and a paced flow has the goodput of its rate.
 
 Rates are compared with the max-min reference of backbone_analysis.py.  A flow is at rest when its
-reference has not changed for SETTLE seconds; TCP needs some of that, and iperf3 reports goodput by
-the second.  Rates are of frames on the link, so goodput is lower by the headers.
+reference has not changed for SETTLE seconds; TCP needs some of that, and goodput is by the second.
+Rates are of frames on the link, so goodput is lower by the headers.
 
 A run is refused if the machine may have limited it.
 """
@@ -18,14 +18,15 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from fairlab.model import headers, units
+from fairlab.model import units
 from fairlab.model.errors import LabError
 from fairlab.results import store, trust, waits
 from fairlab.run import engine
 from fairlab.run.job import Job
-from fairlab.slbn import abilene, backbone, backbone_analysis, backbone_figures
-from fairlab.slbn.backbone import FLOWS, MTU, UDP, VARIANTS, Paths, Plan
+from fairlab.slbn import abilene, backbone, backbone_analysis, backbone_figures, record
+from fairlab.slbn.backbone import FLOWS, VARIANTS, Paths, Plan
 from fairlab.slbn.backbone_analysis import Moment, Reference, Session
+from fairlab.slbn.experiment import UDP, UDP_PAYLOAD, is_uplink
 
 SETTLE = 2.0  # seconds
 
@@ -45,52 +46,10 @@ ENOUGH = 0.999
 #: A dip: a second at rest with less than this part of the expected goodput.
 DIP = 0.9
 
-#: What a link may send at once.
-BURST = 2 * (MTU + headers.ETHERNET)
-
 
 def check(plan: Plan, name: str, measured: dict[str, Any]) -> list[str]:
     """Raise the reason if the run cannot be trusted; return the checks that were not made."""
-    return trust.check(evidence(plan, measured), measured["virtual"], name)
-
-
-def evidence(plan: Plan, measured: dict[str, Any]) -> trust.Evidence:
-    """Links whose packets are paced by fq show no rate: it may hold packets until their time.
-
-    A FIFO is shorter than the interval of samples, and may be empty between two of them.
-    """
-    load, times, wires = measured["load"], measured["times"], measured["wires"]
-    rates = {
-        wire: trust.LinkRate(times, kept["sent"], kept["held"], plan.rate, BURST, exact=False)
-        for wire, kept in wires.items()
-        if not backbone.is_uplink(wire)
-    }
-    frames = {
-        wire: trust.Frames(
-            kept["sent"][-1] - kept["sent"][0],
-            kept["packets"][-1] - kept["packets"][0],
-            MTU + headers.ETHERNET,
-        )
-        for wire, kept in wires.items()
-    }
-    return trust.Evidence(
-        between=load["backlog_drops"],
-        delays=sum(kept["hidden"][-1] for kept in wires.values()),
-        memory=measured["out_of_memory"],
-        frames=frames,
-        rates=rates,
-        flows={
-            flow.label: trust.Ran(flow.kind, kind, sent)
-            for flow, (kind, sent) in zip(FLOWS, measured["ran"], strict=True)
-        },
-        agents=measured["agents"],
-        kernel=measured["kernel_errors"],
-        changed=measured["changed"],
-        load=None
-        if measured["virtual"]
-        else trust.Load(load["idle"], load["total"], load["stolen"]),
-        samples=times,
-    )
+    return record.check(backbone.of_variant(plan, name), measured, measured["heads"], name)
 
 
 def evaluate(plan: Plan, data: dict[str, Any]) -> dict[str, Any]:
@@ -224,40 +183,35 @@ def evaluate_flow(
 
 
 def whole_run(plan: Plan, measured: dict[str, Any]) -> dict[str, float | None]:
-    """Max-min goodput, losses and delays of all flows together; None: not known.
+    """Max-min goodput, losses and delays of all flows together; None: there is nothing of it.
 
     As `fairlab compare` has them: max-min goodput is the part of the max-min fair goodput on the
     links' full rates that flows got, without what a flow got above its own.  Loss is of the packets
     that hosts sent, wherever they were dropped; UDP's delay is less that of the empty path [ms].
     """
     hosts, totals = measured["hosts"], measured["totals"]
-    found: dict[str, float | None] = dict.fromkeys(
-        ("maxmin", "loss_tcp", "loss_below", "retransmitted", "udp50", "udp99")
-    )
-    found["loss"] = 1 - hosts["arrived"] / hosts["sent"]
-    if None in totals:
-        return found
     fair, below = fair_shares(plan, measured)
     got = [one["got"] for one in totals]
     tcp = [n for n, flow in enumerate(FLOWS) if flow.kind != UDP]
     udp = [n for n, flow in enumerate(FLOWS) if flow.kind == UDP]
     sent, arrived = (
-        hosts[end] - sum(totals[n][key] for n in udp) / backbone.UDP_PAYLOAD
+        hosts[end] - sum(totals[n][key] for n in udp) / UDP_PAYLOAD
         for end, key in (("sent", "sent"), ("arrived", "got"))
     )
     segments = sum(totals[n]["segments"] for n in tcp)
     paths = Paths(**measured["paths"])
     waited = waits.of((totals[n], abilene.delay_of(paths.of(n)) / 1000) for n in udp)
-    found |= {
+    return {
+        "loss": 1 - hosts["arrived"] / hosts["sent"],
         "maxmin": sum(map(min, got, fair)) / sum(fair),
         "loss_tcp": max(0.0, 1 - arrived / sent),
         "retransmitted": sum(measured["retransmits"]) / segments,
         "udp50": waits.percentile(waited, 50),
         "udp99": waits.percentile(waited, 99),
+        "loss_below": 1 - sum(got[n] for n in below) / sum(totals[n]["sent"] for n in below)
+        if below
+        else None,
     }
-    if below:
-        found["loss_below"] = 1 - sum(got[n] for n in below) / sum(totals[n]["sent"] for n in below)
-    return found
 
 
 def fair_shares(plan: Plan, measured: dict[str, Any]) -> tuple[list[float], list[int]]:
@@ -297,7 +251,7 @@ def wires(plan: Plan, name: str, measured: dict[str, Any]) -> dict[str, dict[str
             "queue_most": held[-1],
             "drops": kept["drops"][-1] - kept["drops"][0],
             "control": 8 * (kept["control"][-1] - kept["control"][0]) / plan.rate / took,
-            "waits_for_time": VARIANTS[name].slbn and backbone.is_uplink(wire),
+            "waits_for_time": VARIANTS[name].slbn and is_uplink(wire),
             "slbn": VARIANTS[name].slbn and plan.takes_part(wire),
         }
     return found
@@ -668,15 +622,19 @@ class Backbone(Job[dict[str, Any]]):
         engine.make(["tc-plugins", "tools", "traffic"], ())
 
     def read(self, work: Path) -> dict[str, Any]:
-        return write_results(work)
+        data = {name: backbone.read(self.plan, name, work) for name in self.plan.variants}
+        around = next(iter(data.values()))["environment"]
+        return write_results(self.plan, data, around, work)
 
 
-def write_results(directory: Path) -> dict[str, Any]:
-    """Evaluate the raw data in DIRECTORY; leave result and figures there."""
-    document = json.loads((directory / backbone.DATA).read_text())
-    plan = Plan.from_json(document["plan"])
-    data = document.pop("variants")
-    found = document | {"variants": evaluate(plan, data)}
+def write_results(
+    plan: Plan, data: dict[str, Any], around: dict[str, Any], directory: Path
+) -> dict[str, Any]:
+    """Evaluate the DATA of all variants, of a run AROUND which was this environment.
+
+    Result and figures are left in DIRECTORY.
+    """
+    found = around | {"plan": plan.to_json(), "variants": evaluate(plan, data)}
     (directory / store.RESULT).write_text(json.dumps(found) + "\n")
     backbone_figures.draw(plan, data, directory)
-    return dict(found)
+    return found

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlab.model.errors import LabError
-from fairlab.net.network import Laboratory
+from fairlab.net.network import SLBN, Laboratory
 from fairlab.slbn.agents import require_tree
 
 SECRET = 16  # octets
@@ -111,6 +111,7 @@ class Keys(threading.Thread):
                 keys = state.get("options", state)["keys"]
                 if keys != [self.number % 256]:
                     raise LabError(f"{router}: the keys are {keys} after {self.number}")
+            self.lab.accept_changes(router, f"slbn {SLBN:x}:")
         return {"replaced": len(self.replaced), "dropped": dropped}
 
     def __enter__(self) -> "Keys":
