@@ -29,6 +29,8 @@ from fairlab.slbn import (
     maxmin,
 )
 from fairlab.slbn.maxmin import Session
+from fairlab.slbn.mesh import link_name
+from fairlab.slbn.network import access, address_of, trunks
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -133,7 +135,7 @@ def test_link_without_capacity_does_not_limit() -> None:
 
 def next_wires(routing: abilene.Routing, destination: str) -> dict[str, list[str]]:
     """From each router, the wires of the equal-cost paths to a node's host."""
-    hops = routing.next_hops(abilene.access(destination))
+    hops = routing.next_hops(access(destination))
     return {at: [w for hop in hops[at] for w in routing.wires(at, hop)] for at in hops}
 
 
@@ -142,11 +144,11 @@ def all_paths(routing: abilene.Routing, source: str, destination: str) -> list[l
     wires = next_wires(routing, destination)
 
     def follow(at: str) -> list[list[str]]:
-        if at == abilene.access(destination):
+        if at == access(destination):
             return [[]]
         return [[w, *rest] for w in wires[at] for rest in follow(abilene.ends(w)[1])]
 
-    return follow(abilene.access(source))
+    return follow(access(source))
 
 
 PAIRS = [(a, b) for a in abilene.ACCESS for b in abilene.ACCESS if a != b]
@@ -154,7 +156,7 @@ ROUTINGS = pytest.mark.parametrize("routing", abilene.ROUTINGS.values(), ids=str
 
 
 def reverse(path: list[str]) -> list[str]:
-    return [abilene.wire(*reversed(abilene.ends(wire))) for wire in reversed(path)]
+    return [link_name(*reversed(abilene.ends(wire))) for wire in reversed(path)]
 
 
 @ROUTINGS
@@ -164,8 +166,8 @@ def test_paths_have_no_loops(routing: abilene.Routing) -> None:
         for path in all_paths(routing, a, b):
             routers = [abilene.ends(wire)[0] for wire in path]
             assert len(set(routers)) == len(routers) <= routing.most_hops()
-            assert path[0] == abilene.wire(abilene.access(a), a)
-            assert path[-1] == abilene.wire(b, abilene.access(b))
+            assert path[0] == link_name(access(a), a)
+            assert path[-1] == link_name(b, access(b))
 
 
 def test_paths_are_symmetric() -> None:
@@ -215,17 +217,17 @@ def test_routes_lead_to_every_host(variant: abilene.Variant, routing: abilene.Ro
     }
     routes = {node: {to: via for to, *via in every} for node, every in made.routes.items()}
     for b in abilene.ACCESS:
-        subnet = abilene.address_of(made, b).rpartition(".")[0] + ".0/24"
+        subnet = address_of(made, b).rpartition(".")[0] + ".0/24"
         for at, wires in next_wires(routing, b).items():
             assert [wire_to[at, via] for via in routes[at][subnet]] == wires
     # And answers to the agents' own addresses.
     for node in abilene.ACCESS:
-        uplink = next(end for end, peer in made.ends_of(abilene.access(node)) if peer.node == node)
+        uplink = next(end for end, peer in made.ends_of(access(node)) if peer.node == node)
         subnet = uplink.address.rpartition(".")[0] + ".0/24"
         assert all(
             subnet in routes[router]
             for router in made.routers
-            if router not in (node, abilene.access(node))
+            if router not in (node, access(node))
         )
 
 
@@ -236,7 +238,7 @@ def test_all_link_addresses_are_routed() -> None:
         near = {end.address.rpartition(".")[0] + ".0/24" for end, _ in made.ends_of(router)}
         routed = [to for to, *_ in made.routes[router]]
         assert len(set(routed)) == len(routed) and not near & set(routed)
-        addresses = {end.address for end in abilene.wires(made)}
+        addresses = {end.address for end in trunks(made)}
         assert {a.rpartition(".")[0] + ".0/24" for a in addresses} <= near | set(routed)
 
 
@@ -249,7 +251,7 @@ def test_commands_of_routes() -> None:
 
 def test_links_of_a_node_without_slbn() -> None:
     made = abilene.build(PLAN.rate, VARIANTS["slbn"], without={"ksc": NO_SLBN})
-    for end in abilene.wires(made):
+    for end in trunks(made):
         assert isinstance(end.queue, Trunk)
         assert bool(end.queue.slbn) == (end.node != "ksc")
         if end.node == "ksc":
@@ -257,8 +259,8 @@ def test_links_of_a_node_without_slbn() -> None:
             assert not any("slbn" in command for command in network.queue_commands(end, 1514))
     # Elsewhere nothing differs, and without SLBN nothing at all.
     usual = abilene.build(PLAN.rate, VARIANTS["slbn"])
-    assert [e for e in abilene.wires(made) if e.node != "ksc"] == [
-        e for e in abilene.wires(usual) if e.node != "ksc"
+    assert [e for e in trunks(made) if e.node != "ksc"] == [
+        e for e in trunks(usual) if e.node != "ksc"
     ]
     plain = [
         abilene.build(PLAN.rate, VARIANTS["pfifo"], without=without)
@@ -269,7 +271,7 @@ def test_links_of_a_node_without_slbn() -> None:
 
 def test_queues_of_links() -> None:
     made = abilene.build(PLAN.rate, backbone.VARIANTS["slbn"])
-    assert len(list(abilene.wires(made))) == 2 * (len(abilene.LINKS) + len(abilene.ACCESS))
+    assert len(trunks(made)) == 2 * (len(abilene.LINKS) + len(abilene.ACCESS))
     frame = 1514
     commands = {
         end.interface: network.queue_commands(end, frame)
@@ -290,7 +292,7 @@ def test_queues_of_links() -> None:
     assert commands["h-sea.a-sea"] == []
     plain = abilene.build(PLAN.rate, backbone.VARIANTS["pfifo"])
     assert not any(isinstance(end.queue, Edge) for link in plain.links for end, _ in link.ends())
-    uplink = next(end for end in abilene.wires(plain) if end.interface == "a-sea.sea")
+    uplink = next(end for end in trunks(plain) if end.interface == "a-sea.sea")
     assert network.queue_commands(uplink, frame)[1:] == [
         "qdisc replace dev a-sea.sea parent 1:1 handle 10: pfifo limit 64"
     ]
@@ -328,7 +330,7 @@ def fake_events(fake: Fake, reference: backbone_analysis.Reference) -> list[tupl
     found: list[tuple[Any, ...]] = []
     for session in sessions_of(PLAN):
         flow, (own, port) = backbone.FLOWS[session.flow], backbone_analysis.ports(session.flow)
-        router = abilene.access(flow.source)
+        router = access(flow.source)
         for moved in reference.times:
             if not session.since <= moved < session.until:
                 continue
@@ -524,17 +526,17 @@ def test_fast_links_need_less_headroom() -> None:
     assert slbn.capacity(100 * 10**6) == 99 * 10**6
     assert slbn.capacity(5 * 10**6) == 4_750_000
     for rate, text in ((100 * 10**6, "headroom 1%"), (5 * 10**6, "headroom 5%")):
-        ends = {end.interface: end for end in abilene.wires(abilene.build(rate, slbn))}
+        ends = {end.interface: end for end in trunks(abilene.build(rate, slbn))}
         assert any(text in line for line in network.queue_commands(ends["ksc.ipl"], 1514))
 
 
 def test_queues_grow_with_the_rate() -> None:
     fast = dataclasses.replace(PLAN, rate=100_000_000)
     for name, words in (("pfifo", "pfifo limit 594"), ("fq_codel", "fq_codel")):
-        ends = {end.interface: end for end in abilene.wires(fast.network(VARIANTS[name]))}
+        ends = {end.interface: end for end in trunks(fast.network(VARIANTS[name]))}
         assert network.queue_commands(ends["sea.den"], 1514)[-1].endswith(f"handle 10: {words}")
     without = dataclasses.replace(fast, without=(("ksc", "drr_fq"),))
-    ends = {end.interface: end for end in abilene.wires(without.network(VARIANTS["slbn"]))}
+    ends = {end.interface: end for end in trunks(without.network(VARIANTS["slbn"]))}
     assert network.queue_commands(ends["ksc.ipl"], 1514)[-1].endswith("drr_fq limit 594")
     assert PLAN.network(VARIANTS["slbn"]) == abilene.build(PLAN.rate, VARIANTS["slbn"])
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy
 import pytest
-from fairlab.compare import measures, network, sizes, studies
+from fairlab.compare import measures, sizes, studies
 from fairlab.compare.plan import Plan
 from fairlab.compare.stacks import CCS, STACKS, cases
 from fairlab.compare.workloads import WORKLOADS, Workload
@@ -23,9 +23,18 @@ from fairlab.model.network import Edge, End, Trunk
 from fairlab.net import netlink
 from fairlab.net.network import host_settings, queue_commands
 from fairlab.results import statistics, waits
-from fairlab.slbn import abilene, experiment, guest
+from fairlab.slbn import guest
 from fairlab.slbn.experiment import TCP_PART, UDP_PART, Flow
 from fairlab.slbn.mesh import Mesh, Wire
+from fairlab.slbn.network import (
+    access,
+    address_of,
+    host,
+    local_hosts,
+    senders_of,
+    subnet_of,
+    trunks,
+)
 
 from tests.lab.labtools import assert_refused, call_fairlab, run_fairlab
 
@@ -211,7 +220,7 @@ def test_one_link_and_one_agent_differ() -> None:
     built = Plan.of(WORKLOADS["parking-lot"], "slbn-fifo-one-plain", "cubic", 1).network()
     plain = {
         end.interface
-        for end in experiment.trunks(built)
+        for end in trunks(built)
         if isinstance(end.queue, Trunk)
         and end.queue.data.kind == "drr_fq"
         and "bands" not in end.queue.data.words
@@ -227,19 +236,19 @@ def test_hosts_have_their_own_addresses() -> None:
     """Each sender is an address of its host, in the agent's hosts, and known to its router."""
     built = Plan.of(WORKLOADS["web-search"], "slbn", "cubic", 1).network()
     for node in ("l", "r"):
-        own = abilene.senders_of(built, node)
-        assert len(set(own)) == 50 and abilene.address_of(built, node) not in own
-        inside = [ipaddress.ip_network(p) for p in experiment.local_hosts(built, node).split(",")]
-        whole = ipaddress.ip_network(experiment.subnet_of(built, node))
-        for text in (abilene.address_of(built, node), *own):
+        own = senders_of(built, node)
+        assert len(set(own)) == 50 and address_of(built, node) not in own
+        inside = [ipaddress.ip_network(p) for p in local_hosts(built, node).split(",")]
+        whole = ipaddress.ip_network(subnet_of(built, node))
+        for text in (address_of(built, node), *own):
             address = ipaddress.ip_address(text)
             assert address in whole and any(address in prefix for prefix in inside)
-        router = ipaddress.ip_address(built.routes[abilene.host(node)][0][1])
+        router = ipaddress.ip_address(built.routes[host(node)][0][1])
         assert router in whole and not any(router in prefix for prefix in inside)
     alone = Plan.of(WORKLOADS["web-search-one-host"], "slbn", "cubic", 1).network()
-    (only,) = abilene.senders_of(alone, "l")
-    assert only == abilene.address_of(alone, "l")
-    assert experiment.local_hosts(alone, "l") == f"{only}/32"
+    (only,) = senders_of(alone, "l")
+    assert only == address_of(alone, "l")
+    assert local_hosts(alone, "l") == f"{only}/32"
 
 
 def test_short_flows_have_their_load() -> None:
@@ -277,25 +286,20 @@ def test_routes_lead_to_every_host(name: str, stack: str) -> None:
         for end, peer in link.ends()
     }
     for a, b in guest.pairs(made.experiment()):
-        subnet = (
-            next(end.address for end, _ in built.ends_of(abilene.host(b))).rpartition(".")[0]
-            + ".0/24"
-        )
-        at, found = abilene.access(a), []
-        while at != abilene.access(b):
+        subnet = next(end.address for end, _ in built.ends_of(host(b))).rpartition(".")[0] + ".0/24"
+        at, found = access(a), []
+        while at != access(b):
             (via,) = [via for to, via in built.routes[at] if to == subnet]
             wire, at = hop[at, via]
             found.append(wire)
-        assert found == network.path(made.mesh, made.uplinks, a, b)
+        assert found == made.path(a, b)
 
 
 def link(stack: str, small: bool = False, rtt: float = 4.0, cc: str = "cubic") -> End:
     """One end of a link of two routers."""
-    made = network.build(
-        Mesh("two", ("l", "r"), (Wire("l", "r", 50 * MBIT, 1000),)),
-        {"l": 200 * MBIT, "r": 200 * MBIT},
-        stack, 100, small, rtt, cc,
-    )  # fmt: skip
+    mesh = Mesh("two", ("l", "r"), (Wire("l", "r", 50 * MBIT, round(500 * rtt) - 1000),))
+    uplinks = {"l": 200 * MBIT, "r": 200 * MBIT}
+    made = Plan(stack, cc, mesh, uplinks, 100, small, 10.0, 5.0, FLOWS, ()).network()
     ends = {end.interface: end for link in made.links for end, _ in link.ends()}
     assert isinstance(ends["a-l.h-l"].queue, Edge) == stack.startswith("slbn")
     assert isinstance(ends["a-l.l"].queue, Trunk)

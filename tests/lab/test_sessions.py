@@ -23,6 +23,7 @@ from fairlab.run.progress import Progress
 from fairlab.slbn import abilene, geant, maxmin, mesh, sessions_plan, sessions_tcp
 from fairlab.slbn.experiment import TCP_PART, Flow
 from fairlab.slbn.mesh import Mesh, Wire
+from fairlab.slbn.network import trunks
 from fairlab.slbn.sessions import Loss, Plan, Recording, Session
 from fairlab.slbn.sessions_analysis import Comparison, quantile, summary
 from fairlab.slbn.sessions_plan import Churn
@@ -135,9 +136,9 @@ def test_links_of_tcp_have_the_queues_that_the_figure_names(variant: str, kinds:
     drawn = sessions_tcp.draw(9, 30, ("cubic",), 1)
     for paper in (False, True):
         built = sessions_tcp.TcpPlan(variant, MBIT, drawn, 30, paper).network()
-        trunks = [end.queue for end in abilene.wires(built) if isinstance(end.queue, Trunk)]
-        assert {trunk.data.kind for trunk in trunks} == kinds
-        assert {bool(trunk.slbn) for trunk in trunks} == {variant == "slbn"}
+        found = [end.queue for end in trunks(built) if isinstance(end.queue, Trunk)]
+        assert {trunk.data.kind for trunk in found} == kinds
+        assert {bool(trunk.slbn) for trunk in found} == {variant == "slbn"}
 
 
 @pytest.mark.parametrize("levels", range(1, 9))

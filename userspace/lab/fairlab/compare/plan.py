@@ -21,24 +21,26 @@ the whole run.
 import itertools
 import random
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
-from fairlab.compare import network, sizes
+from fairlab.compare import sizes
 from fairlab.compare.stacks import STACKS
 from fairlab.compare.workloads import Workload
-from fairlab.model.network import Network
+from fairlab.model.network import Edge, Network, Trunk
 from fairlab.model.plain import Plain
+from fairlab.model.qdisc import Qdisc
 from fairlab.net.network import AMPLE, Hosts
 from fairlab.results import statistics, waits
 from fairlab.run import engine
 from fairlab.run.engine import Engine
 from fairlab.run.job import Job
-from fairlab.slbn import maxmin, sessions
-from fairlab.slbn.abilene import access, senders_of
+from fairlab.slbn import maxmin, network, sessions
 from fairlab.slbn.experiment import L4S, TCP_PART, UDP_PART, Change, Experiment, Flow
 from fairlab.slbn.mesh import Mesh, link_name
+from fairlab.slbn.network import access, senders_of
 from fairlab.slbn.record import Record
 
 #: Buffers never limit a window: seconds at the rate of the fastest link.
@@ -94,7 +96,7 @@ class Plan(Plain, Job[Numbers]):
 
     def sources(self) -> tuple[str, ...]:
         found = [*engine.SOURCES, "userspace/traffic"]
-        own = ("compare/plan", "compare/network", "compare/stack", "slbn/guest", "slbn/record")
+        own = ("compare/plan", "compare/stack", "slbn/guest", "slbn/network", "slbn/record")
         found += [f"userspace/lab/fairlab/{name}.py" for name in own]
         if "drr_fq" in STACKS[self.stack].kind:
             found.append("sch_drr_fq")
@@ -168,25 +170,45 @@ class Plan(Plain, Job[Numbers]):
     # --- what follows from it -------------------------------------------------------------------
 
     def network(self) -> Network:
-        rtt = max(map(self.round_trip, self.flows))
+        """The network: with BBR, hosts pace by fq."""
+        stack, rtt = STACKS[self.stack], max(map(self.round_trip, self.flows))
+
+        def trunk(rate: int, delay: int, uplink: bool = False, first: bool = False) -> Trunk:
+            data = stack.qdisc(rate, self.buffer, self.small, rtt, self.cc, first)
+            if stack.slbn is None:
+                return Trunk(rate, delay, data)
+            return Trunk(rate, delay, network.PACING if uplink else data, rate, stack.slbn)
+
+        links = []
+        for wire in self.mesh.wires:
+            both = trunk(wire.rate, wire.delay, first=wire is self.mesh.wires[0])
+            links.append((link_name(wire.a, wire.b), both, both))
         return network.build(
-            self.mesh,
-            self.uplinks,
-            self.stack,
-            self.buffer,
-            self.small,
-            rtt,
-            self.cc,
+            links,
+            {
+                node: (trunk(rate, 0, uplink=True), trunk(rate, 2 * network.ACCESS_DELAY))
+                for node, rate in self.uplinks.items()
+            },
+            self.near,
+            (
+                None if stack.slbn is None else Edge(),
+                Qdisc("", "fq") if self.cc == "bbr" else None,
+            ),
             self.senders,
         )
 
+    @cached_property
+    def near(self) -> dict[str, dict[str, int]]:
+        """Each router's neighbours with their delays [µs], access routers included."""
+        return network.with_access(self.mesh.near, self.uplinks)
+
     def path(self, source: str, destination: str) -> list[str]:
         """The links from one node's host to another's."""
-        return network.path(self.mesh, self.uplinks, source, destination)
+        return network.path(self.near, source, destination)
 
     def round_trip(self, flow: Flow) -> float:
         """The round-trip time without queues [ms]."""
-        return network.round_trip(self.mesh, self.uplinks, flow.source, flow.destination)
+        return 2 * network.delay_of(self.near, self.path(flow.source, flow.destination)) / 1000
 
     def capacity(self, when: float) -> dict[str, int]:
         """The rate of each link [bit/s]."""

@@ -20,6 +20,7 @@ from fairlab.net.network import AMPLE, Hosts
 from fairlab.slbn import abilene, backbone
 from fairlab.slbn.experiment import FRAME, TCP_PART, Change, Flow
 from fairlab.slbn.mesh import Mesh, Wire
+from fairlab.slbn.network import ACCESS_DELAY
 
 MBIT, GBIT = 10**6, 10**9
 
@@ -27,8 +28,6 @@ MBIT, GBIT = 10**6, 10**9
 SENDERS = 50
 #: The largest random delay of a flow's start [s].
 SPREAD = 0.5
-#: One-way delay of an access router's link, as a mean of both directions [us].
-ACCESS_DELAY = abilene.ACCESS_DELAY
 
 #: Largest buffers of Linux, and the window scale with which a host then announces its window.
 LINUX_7 = Hosts(receive=6 * 2**20, send=4 * 2**20)

@@ -5,21 +5,18 @@ Abilene was the backbone of the American research universities until 2007: eleve
 links of 10 Gbit/s.  Nodes and links are the real ones; rates are scaled, delays are those of light
 in fibre over the distance of the cities, and half as much again for the detours of cables.
 
-    host ── access router ══ node ══ node ══ … ══ node ══ access router ── host
-
-Each of six nodes has an access router with a host behind it.  Each ══ is a link of a fixed rate and
-delay, with the variant's qdisc.  The delay of an access router's link is only in the direction
-towards it: packets that slbnd paces wait in fq, and must reach the link when fq sends them.
-
-A Routing chooses the routes: of the least delay, the same in both directions; or others.
+Each of six nodes has an access router with a host behind it (network.py).  A Routing chooses the
+routes: of the least delay, the same in both directions; or others.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from fairlab.model.network import Edge, End, Link, Network, Queue, Trunk
+from fairlab.model.network import Edge, Network, Trunk
 from fairlab.model.qdisc import Qdisc
-from fairlab.slbn import mesh
+from fairlab.slbn import mesh, network
+from fairlab.slbn.mesh import link_name
+from fairlab.slbn.network import access
 
 # Where the nodes are: degrees north, degrees west.
 NODES = {
@@ -44,7 +41,6 @@ ACCESS = ("sea", "lax", "hou", "chi", "atl", "nyc")
 # The outer links, clockwise: a ring of all nodes.
 RING = ("sea", "den", "ksc", "ipl", "chi", "nyc", "wdc", "atl", "hou", "lax", "snv")
 
-ACCESS_DELAY = 500  # µs
 # What an SLBN link does not plan with, in per mille of its rate: the rest is for control packets,
 # and for newcomers.
 HEADROOM = 50
@@ -57,9 +53,6 @@ PAPER = "commit off headroom 0 epoch 0 memory 0"
 COUNTERCLOCKWISE = 10
 # ECMP: links between two nodes.
 PARALLEL = 2
-# As slbnd(8) advises.
-FQ = ("limit", "100000", "flow_limit", "10000")
-
 
 PLACES: dict[str, mesh.Place] = {node: (north, -west) for node, (north, west) in NODES.items()}
 
@@ -72,16 +65,6 @@ def delay_us(a: str, b: str) -> int:
 def backbone(rate: int) -> mesh.Mesh:
     """The nodes and links alone, with RATE [bit/s] on each."""
     return mesh.of_places("abilene", PLACES, ((a, b, rate) for a, b in LINKS))
-
-
-def access(node: str) -> str:
-    """The access router of a node."""
-    return f"a-{node}"
-
-
-def host(node: str) -> str:
-    """The host behind the access router of a node."""
-    return f"h-{node}"
 
 
 @dataclass(frozen=True)
@@ -105,18 +88,7 @@ class Variant:
 
 def neighbours() -> dict[str, dict[str, int]]:
     """Each router's neighbours, with their delays [µs]."""
-    found: dict[str, dict[str, int]] = {node: {} for node in NODES}
-    for a, b in LINKS:
-        found[a][b] = found[b][a] = delay_us(a, b)
-    for node in ACCESS:
-        found[node][access(node)] = ACCESS_DELAY
-        found[access(node)] = {node: ACCESS_DELAY}
-    return found
-
-
-def wire(a: str, b: str) -> str:
-    """The name of a wire: its device."""
-    return mesh.link_name(a, b)
+    return network.with_access(backbone(1).near, ACCESS)
 
 
 def ends(name: str) -> tuple[str, str]:
@@ -155,7 +127,7 @@ class Routing:
     def wires(self, a: str, b: str) -> list[str]:
         """The parallel wires from a router to its neighbour."""
         more = range(2, PARALLEL + 1) if self.ecmp and {a, b} <= NODES.keys() else ()
-        return [wire(a, b), *(f"{wire(a, b)}.{n}" for n in more)]
+        return [link_name(a, b), *(f"{link_name(a, b)}.{n}" for n in more)]
 
     def path(self, source: str, destination: str) -> list[str]:
         """The wires from one node's host to another's; ValueError if there is a choice."""
@@ -192,45 +164,13 @@ SYMMETRIC = ROUTINGS["symmetric"]
 
 
 def delay_of(wires: Iterable[str]) -> int:
-    """The delay of a path [µs], where that of access links is the mean of both directions."""
-    near = neighbours()
-    return sum(near[a][b] for a, b in map(ends, wires))
+    """The delay of a path [µs]."""
+    return network.delay_of(neighbours(), wires)
 
 
 def round_trip_us(source: str, destination: str) -> int:
     """The round-trip time between the hosts of two nodes, without queues."""
     return 2 * delay_of(SYMMETRIC.path(source, destination))
-
-
-@dataclass
-class _Parts:
-    """Links and routes in the making."""
-
-    routes: dict[str, list[tuple[str, ...]]]
-    links: list[Link] = field(default_factory=list)
-    #: address of each router on its links to a neighbour
-    address: dict[tuple[str, str], list[str]] = field(default_factory=dict)
-    #: subnet of these links
-    subnets: dict[tuple[str, str], list[str]] = field(default_factory=dict)
-
-    def connect(
-        self, a: str, b: str, suffix: str, queues: tuple[Queue | None, Queue | None]
-    ) -> None:
-        n = len(self.links) + 1
-        made = []
-        for side, (own, other) in enumerate(((a, b), (b, a)), 1):
-            address = f"10.{n}.0.{side}"
-            self.address.setdefault((own, other), []).append(address)
-            mac = f"02:00:00:00:{n:02x}:{side:02x}"
-            made.append(End(own, wire(own, other) + suffix, address, mac, queues[side - 1]))
-        self.links.append(Link(made[0], made[1]))
-        self.subnets.setdefault((a, b), []).append(f"10.{n}.0.0/24")
-
-    def route(self, subnets: Iterable[str], hops: Mapping[str, tuple[str, ...]]) -> None:
-        """Add routes to SUBNETS, with the next HOPS from each router."""
-        for at, equal in hops.items():
-            via = [address for hop in equal for address in self.address[hop, at]]
-            self.routes[at] += [(subnet, *via) for subnet in subnets]
 
 
 def build(
@@ -248,66 +188,26 @@ def build(
     """
     without = without or {}
     words = words or f"headroom {variant.headroom_at(rate) / 10:g}%"
-    parts = _Parts({node: [] for node in neighbours()})
 
-    def trunk(a: str, b: str, delay: int, uplink: bool = False) -> Trunk:
+    def trunk(a: str, delay: int, uplink: bool = False) -> Trunk:
         if variant.slbn and a in without:
             return Trunk(rate, delay, without[a])
-        # At the source of a session, fq paces its packets.
-        data = Qdisc(variant.data.link, "fq", FQ) if uplink and variant.slbn else variant.data
+        data = network.PACING if uplink and variant.slbn else variant.data
         return Trunk(rate, delay, data, rate if variant.slbn else 0, words)
 
-    for a, b in LINKS:
-        for name in routing.wires(a, b):
-            delay = delay_us(a, b)
-            suffix = name.removeprefix(wire(a, b))
-            parts.connect(a, b, suffix, (trunk(a, b, delay), trunk(b, a, delay)))
-    for node in ACCESS:
-        own = access(node)
-        parts.connect(
-            own, node, "", (trunk(own, node, 0, uplink=True), trunk(node, own, 2 * ACCESS_DELAY))
-        )
-        parts.connect(own, host(node), "", (Edge() if variant.slbn else None, None))
-
-    metrics = routing.metrics()
-    for node in ACCESS:
-        hops = mesh.equal_next_hops(metrics, access(node))
-        parts.route(parts.subnets[access(node), host(node)], hops)
-        del hops[node]
-        parts.route(parts.subnets[access(node), node], hops)
-    if without or routing != SYMMETRIC:
-        # Routers answer to the addresses of the links before them, which may not be neighbours.
-        for a, b in LINKS:
-            hops = mesh.equal_next_hops(metrics, a)
-            del hops[b]
-            parts.route(parts.subnets[a, b], hops)
-    every = {name: tuple(found) for name, found in parts.routes.items()}
-    every |= {
-        host(node): (("default", *parts.address[access(node), host(node)]),) for node in ACCESS
-    }
-    return Network(
-        hosts=tuple(host(node) for node in ACCESS),
-        routers=tuple(parts.routes),
-        links=tuple(parts.links),
-        routes=every,
-        paths=(),
-        bottleneck=parts.links[0].a,
+    return network.build(
+        (
+            (name, trunk(a, delay_us(a, b)), trunk(b, delay_us(a, b)))
+            for a, b in LINKS
+            for name in routing.wires(a, b)
+        ),
+        {
+            node: (trunk(access(node), 0, uplink=True), trunk(node, 2 * network.ACCESS_DELAY))
+            for node in ACCESS
+        },
+        routing.metrics(),
+        (Edge() if variant.slbn else None, None),
         mtu=mtu,
+        # Routers answer to the addresses of the links before them, which may not be neighbours.
+        whole=bool(without) or routing != SYMMETRIC,
     )
-
-
-def address_of(network: Network, node: str) -> str:
-    """The address of a node's host."""
-    ((end, _),) = network.ends_of(host(node))
-    return end.address
-
-
-def senders_of(network: Network, node: str) -> tuple[str, ...]:
-    """The addresses of the hosts that send at a node."""
-    ((end, _),) = network.ends_of(host(node))
-    return end.others or (end.address,)
-
-
-def wires(network: Network) -> Iterable[End]:
-    """The ends with a backbone link."""
-    return (end for link in network.links for end, _ in link.ends() if isinstance(end.queue, Trunk))

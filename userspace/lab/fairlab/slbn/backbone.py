@@ -31,13 +31,13 @@ from fairlab.run.progress import Progress
 from fairlab.slbn import abilene, experiment, guest
 from fairlab.slbn.experiment import (
     FIRST_PORT,
-    MTU,
     TCP_PART,
     UDP,
     UDP_PART,
     UDP_PAYLOAD,
     Experiment,
 )
+from fairlab.slbn.network import MTU, access, address_of, host
 from fairlab.slbn.record import Record
 
 #: Of samples of flows and links [s].
@@ -219,7 +219,7 @@ def both_ways(path: Callable[[str, str], list[str]]) -> Paths:
 def read_paths(lab: Laboratory) -> Paths:
     """The paths that packets take, as the kernel of each router reports them."""
     network = lab.network
-    address = {node: abilene.address_of(network, node) for node in abilene.ACCESS}
+    address = {node: address_of(network, node) for node in abilene.ACCESS}
     pairs = {(flow.source, flow.destination) for flow in FLOWS}
     pairs |= {(there, back) for back, there in pairs}
     peer = {end.interface: other for link in network.links for end, other in link.ends()}
@@ -235,8 +235,8 @@ def read_paths(lab: Laboratory) -> Paths:
 
     def path(a: str, b: str) -> list[str]:
         found: list[str] = []
-        at = abilene.access(a)
-        while at != abilene.host(b):
+        at = access(a)
+        while at != host(b):
             wire = chosen[at].get((address[a], address[b]))
             if wire is None or wire in found:
                 raise LabError(f"no path from {a} to {b}: {', '.join(found)}")

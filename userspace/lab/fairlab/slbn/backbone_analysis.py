@@ -23,9 +23,10 @@ from typing import Any
 
 from fairlab.model import headers
 from fairlab.slbn import backbone, maxmin
-from fairlab.slbn.abilene import Variant, access
+from fairlab.slbn.abilene import Variant
 from fairlab.slbn.backbone import FLOWS, Paths, Plan
 from fairlab.slbn.experiment import FIRST_PORT, FRAME, TCP_PORT, UDP, UDP_PORT
+from fairlab.slbn.network import access
 
 NEVER = float("inf")
 #: A reference is at rest while it changes by less, relatively.

@@ -26,7 +26,8 @@ from fairlab.run.job import Job
 from fairlab.slbn import abilene, backbone, backbone_analysis, backbone_figures, record
 from fairlab.slbn.backbone import FLOWS, VARIANTS, Paths, Plan
 from fairlab.slbn.backbone_analysis import Moment, Reference, Session
-from fairlab.slbn.experiment import UDP, UDP_PAYLOAD, is_uplink
+from fairlab.slbn.experiment import UDP, UDP_PAYLOAD
+from fairlab.slbn.network import is_uplink
 
 SETTLE = 2.0  # seconds
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """An experiment on a backbone, as data: network, flows, agents, and what is recorded beside them.
 
-    host ── access router ══ router ══ … ══ router ══ access router ── host
-
 `fairlab compare`, `fairlab backbone` and the figures of TCP beside SLBN describe their runs by it.
 guest.py measures it; record.py reads what that has left.
 """
@@ -12,11 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fairlab.model import headers
-from fairlab.model.network import End, Network, Trunk
+from fairlab.model.network import Network
 from fairlab.net.network import AMPLE, Hosts, Laboratory
-from fairlab.slbn.abilene import access, address_of, host
+from fairlab.slbn.network import MTU, host
 
-MTU = 1500
 FRAME = MTU + headers.ETHERNET
 UDP, UDP_PAYLOAD = "udp", 1400
 #: The payload as a fraction of the frames.
@@ -119,27 +116,3 @@ class Experiment:
             for node, numbers in by_node.items()
             for first in range(0, len(numbers), PROGRAM_FLOWS)
         }
-
-
-def trunks(network: Network) -> list[End]:
-    """The ends with a rate limit."""
-    return [end for link in network.links for end, _ in link.ends() if isinstance(end.queue, Trunk)]
-
-
-def is_uplink(link: str) -> bool:
-    """Is it the link from an access router, which with SLBN paces packets?"""
-    return link.startswith(access(""))
-
-
-def local_hosts(network: Network, node: str) -> str:
-    """The addresses of the hosts at a node, as prefixes."""
-    ((end, _),) = network.ends_of(host(node))
-    found = [f"{end.address}/32"]
-    if end.others:
-        found.append(f"{end.others[0]}/26")
-    return ",".join(found)
-
-
-def subnet_of(network: Network, node: str) -> str:
-    """The prefix of the hosts at a node."""
-    return address_of(network, node).rpartition(".")[0] + ".0/24"

@@ -32,7 +32,6 @@ from fairlab.run import engine, evidence, preflight
 from fairlab.run.environment import environment
 from fairlab.run.programs import Programs
 from fairlab.run.progress import Progress
-from fairlab.slbn import abilene
 from fairlab.slbn.agents import Agents, Listener
 from fairlab.slbn.experiment import (
     FRAME,
@@ -43,11 +42,20 @@ from fairlab.slbn.experiment import (
     UDP_PAYLOAD,
     UDP_PORT,
     Experiment,
+)
+from fairlab.slbn.keys import Keys
+from fairlab.slbn.mesh import link_name
+from fairlab.slbn.network import (
+    access,
+    address_of,
     local_hosts,
+    senders_of,
     subnet_of,
     trunks,
 )
-from fairlab.slbn.keys import Keys
+from fairlab.slbn.network import (
+    host as host_of,
+)
 
 RECORD = "record.json"
 #: How the files of the reports of UDP's sinks end.
@@ -74,7 +82,7 @@ def configure(lab: Laboratory, what: Experiment) -> None:
     retransmitted without ECN would run Reno.
     """
     for node in what.nodes:
-        own = abilene.host(node)
+        own = host_of(node)
         ((to, via),) = lab.network.routes[own]
         device = lab.network.ends_of(own)[0][0].interface
         lines = [f"ip route change {to} via {via} congctl {what.cc}"] if what.cc else []
@@ -102,7 +110,7 @@ def arrived(lab: Laboratory, what: Experiment) -> Counts:
     node_of = {subnet_of(lab.network, node): node for node in what.nodes}
     found: Counts = {f"{a}-{b}": {name: [0, 0] for name in PROTOCOLS} for a, b in pairs(what)}
     for node in what.nodes:
-        own = abilene.host(node)
+        own = host_of(node)
         device = lab.network.ends_of(own)[0][0].interface
         text = lab.shell(own, f"tc -s -j filter show dev {device} ingress")
         for entry in json.loads(text or "[]"):
@@ -124,9 +132,9 @@ def start_sinks(programs: Programs, what: Experiment, begin: float) -> None:
     for node, udp in sorted({(flow.destination, bool(flow.udp)) for flow in what.flows}):
         name = f"{node}{UDP_SINK.removesuffix('.json')}" if udp else f"{node}-tcp"
         port, kind = (UDP_PORT, PACKETS) if udp else (TCP_PORT, FLOWS)
-        address = abilene.address_of(network, node)
+        address = address_of(network, node)
         options = ["--delays-from", f"{begin + what.warmup:.9f}"] if udp else []
-        programs.start_sink(name, abilene.host(node), address, port, kind, options)
+        programs.start_sink(name, host_of(node), address, port, kind, options)
     if time.monotonic() > begin:
         raise CannotRunError("the sinks took too long to start: not in this engine")
 
@@ -135,10 +143,10 @@ def start_senders(programs: Programs, what: Experiment, begin: float) -> None:
     for name, numbers in what.programs().items():
         words = []
         node = what.flows[numbers[0]].source
-        own = abilene.senders_of(programs.lab.network, node)
+        own = senders_of(programs.lab.network, node)
         for number in numbers:
             flow = what.flows[number]
-            to = abilene.address_of(programs.lab.network, flow.destination)
+            to = address_of(programs.lab.network, flow.destination)
             word = f"to={to},port={UDP_PORT if flow.udp else TCP_PORT}"
             word += f",from={flow.port}" if flow.port else ""
             word += f",bind={own[flow.sender]},start={flow.start:.6f},stop={flow.stop:.6f}"
@@ -149,7 +157,7 @@ def start_senders(programs: Programs, what: Experiment, begin: float) -> None:
                 word += f",bytes={flow.size + flow.first}" if flow.size else ""
                 word += f",open={flow.open:.6f},first={flow.first}" if flow.first else ""
             words.append(word)
-        programs.start_senders(name, abilene.host(node), begin, what.look, words)
+        programs.start_senders(name, host_of(node), begin, what.look, words)
 
 
 def change_rate(lab: Laboratory, what: Experiment, end: End, rate: int) -> None:
@@ -171,7 +179,7 @@ def change_rate(lab: Laboratory, what: Experiment, end: End, rate: int) -> None:
 
 def datagrams(lab: Laboratory, node: str) -> int:
     """The UDP packets that a node's host has received."""
-    with lab.inside(abilene.host(node)):
+    with lab.inside(host_of(node)):
         text = Path("/proc/thread-self/net/snmp").read_text()
     heads, values = (line.split() for line in text.splitlines() if line.startswith("Udp:"))
     return int(values[heads.index("InDatagrams")])
@@ -246,14 +254,14 @@ def start_agents(
     for node, options in what.agents.items():
         own = {
             "hosts": local_hosts(lab.network, node),
-            "devices": abilene.wire(abilene.access(node), node),
+            "devices": link_name(access(node), node),
         }
-        agents.start(abilene.access(node), own | dict(options) | more)
+        agents.start(access(node), own | dict(options) | more)
     connections = agents.connect_all(stack)
     for flow in what.flows if what.joined else ():
-        connections[abilene.access(flow.source)].join(
-            abilene.address_of(lab.network, flow.destination),
-            source=abilene.senders_of(lab.network, flow.source)[flow.sender],
+        connections[access(flow.source)].join(
+            address_of(lab.network, flow.destination),
+            source=senders_of(lab.network, flow.source)[flow.sender],
         )
     listener = Listener(connections, agents.connect_all(stack)) if what.watched else None
     return agents, stack.enter_context(listener) if listener else None
@@ -262,7 +270,7 @@ def start_agents(
 def start_keys(lab: Laboratory, what: Experiment, stack: ExitStack) -> tuple[Keys, dict[str, str]]:
     """The keys of all links and agents, and the option for these."""
     agents = Agents(lab)
-    sockets = {router: agents.socket(router) for router in map(abilene.access, what.agents)}
+    sockets = {router: agents.socket(router) for router in map(access, what.agents)}
     routers = [router for router in lab.network.routers if router not in what.without]
     keys = stack.enter_context(Keys(lab, routers, sockets, what.rotate_keys))
     return keys, {"key-file": str(keys.add_first())}

@@ -10,8 +10,9 @@ from typing import Any
 from fairlab.model.network import Trunk
 from fairlab.results import trust
 from fairlab.run import samples
-from fairlab.slbn.experiment import BURST, FRAME, Experiment, is_uplink, trunks
+from fairlab.slbn.experiment import BURST, FRAME, Experiment
 from fairlab.slbn.guest import RECORD, UDP_SINK
+from fairlab.slbn.network import is_uplink, trunks
 
 #: What the conditions of a result say of its environment.
 ENVIRONMENT = ("kernel", "engine", "tools", "modules")

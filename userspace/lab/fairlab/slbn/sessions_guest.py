@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlab.model.errors import CannotRunError, LabError
-from fairlab.model.network import End, Link, Network, Trunk
+from fairlab.model.network import Network, Trunk
 from fairlab.model.qdisc import BOTTLENECK, Qdisc
 from fairlab.net import host
 from fairlab.net.network import CONTROL, SLBN, TRUNK_LIMIT, Laboratory
@@ -29,6 +29,7 @@ from fairlab.run.environment import environment
 from fairlab.run.progress import Progress
 from fairlab.slbn.agents import Agents, require_tree
 from fairlab.slbn.mesh import Mesh, link_name
+from fairlab.slbn.network import build
 from fairlab.slbn.sessions import DATA, DATA_HEADERS, Plan, Recording
 
 #: Seconds from the end of preparations to the start, and an epoch more: for so long a new link
@@ -71,29 +72,19 @@ def address(mesh: Mesh, node: str, number: int) -> str:
 
 def network(plan: Plan) -> Network:
     """The network of the mesh.  finish_router() adds hosts, and routes to them."""
-    links = []
     rates = plan.rates()
     data = Qdisc(BOTTLENECK, "pfifo", UNLIMITED)
     epoch = f"{plan.epoch_ms}ms" if plan.epoch_ms else "0"
     commit = "on" if plan.commit else "off"
     words = f"commit {commit} headroom {plan.headroom / 10:g}% epoch {epoch} memory {plan.visits}"
-    for n, wire in enumerate(plan.mesh.wires, 1):
-        ends = []
-        for side, (own, other) in enumerate(((wire.a, wire.b), (wire.b, wire.a)), 1):
-            name = link_name(own, other)
-            trunk = Trunk(wire.rate, wire.delay, data, rates[name], words)
-            mac = f"02:00:00:00:{n:02x}:{side:02x}"
-            ends.append(End(own, name, f"10.{n}.0.{side}", mac, trunk))
-        links.append(Link(ends[0], ends[1]))
-    return Network(
-        hosts=(),
-        routers=plan.mesh.nodes,
-        links=tuple(links),
-        routes={node: () for node in plan.mesh.nodes},
-        paths=(),
-        bottleneck=links[0].a,
-        mtu=plan.mtu,
-    )
+    links = []
+    for wire in plan.mesh.wires:
+        there, back = (
+            Trunk(wire.rate, wire.delay, data, rates[link_name(*pair)], words)
+            for pair in ((wire.a, wire.b), (wire.b, wire.a))
+        )
+        links.append((link_name(wire.a, wire.b), there, back))
+    return build(links, {}, plan.mesh.near, mtu=plan.mtu)
 
 
 def finish_router(lab: Laboratory, plan: Plan, node: str) -> None:

@@ -25,7 +25,8 @@ from fairlab.run import engine
 from fairlab.run.engine import Engine
 from fairlab.run.job import Job
 from fairlab.slbn import abilene, backbone, maxmin, sessions
-from fairlab.slbn.experiment import FIRST_PORT, MTU, TCP_PART, TCP_PORT, Experiment, Flow
+from fairlab.slbn.experiment import FIRST_PORT, TCP_PART, TCP_PORT, Experiment, Flow
+from fairlab.slbn.network import MTU, is_uplink
 from fairlab.slbn.record import Record
 
 #: Seconds after a change until rates count.
@@ -181,8 +182,8 @@ class TcpOutcome:
 
         With SLBN, packets paced at an access router are not counted as link queue.
         """
-        own = {abilene.wire(abilene.access(node), node) for node in abilene.ACCESS}
-        names = [wire for wire in self.wires if not (self.plan.variant == "slbn" and wire in own)]
+        slbn = self.plan.variant == "slbn"
+        names = [wire for wire in self.wires if not (slbn and is_uplink(wire))]
         return [
             [8000 * self.wires[wire]["held"][n] / self.plan.rate for wire in names]
             for n in range(len(self.times))
