@@ -168,7 +168,8 @@ def made_up() -> Outcome:
         what=what,
         document={
             "columns": columns,
-            "backlog_drops": 0,
+            "load": {"backlog_drops": 0},
+            "virtual": True,
             "out_of_memory": {"TCPOFODrop": 0, "TCPMemoryPressures": 0},
             "kernel_errors": [],
             "changed": [],

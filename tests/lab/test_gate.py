@@ -212,16 +212,11 @@ def compare_run(work: Path) -> dict[str, Any]:
 def check_compare_run(run: dict[str, Any], work: Path) -> list[str]:
     rows = (work / "l.fair").read_bytes().partition(b"\n")[2]
     (work / "l.fair").write_bytes(json.dumps(run["head"]).encode() + b"\n" + rows)
-    (work / RECORD).write_text(
-        json.dumps(run["document"] | {"environment": dict.fromkeys(ENVIRONMENT)})
-    )
+    (work / RECORD).write_text(json.dumps(run["document"] | dict.fromkeys(trust.ENVIRONMENT)))
     made = test_compare.made_up()
     made.read(work)
     said = made.conditions(work).get(trust.NOT_CHECKED, "")
     return [name for name in said.split(", ") if name]
-
-
-ENVIRONMENT = ("kernel", "engine", "tools", "modules")
 
 
 # --- slbnsim ------------------------------------------------------------------------------------
@@ -274,7 +269,7 @@ PIPELINES = {
         lambda _: test_experiment.made_up(),
         lambda run, _: outcome.check(run),
         {
-            "lost packets": put("document", "backlog_drops", 3),
+            "lost packets": put("document", "load", "backlog_drops", 3),
             "lost in delays": put("document", "columns", "delay_drops", -1, 3),
             "memory": put("document", "out_of_memory", MEMORY),
             "mtu": put("document", "columns", "arrived_packets", "a", -1, 10),
@@ -306,13 +301,13 @@ PIPELINES = {
         lambda _: test_sessions.made_up(),
         lambda run, _: sessions.check(run),
         {
-            "lost packets": put("between", 3),
+            "lost packets": put("around", "load", "backlog_drops", 3),
             "lost in delays": one_wire_loses,
             "mtu": each_wire("packets", last(1)),
             "rate": slow_sessions,
             "slbnd": put("agents", {"a": "cannot pace"}),
-            "kernel": put("kernel_errors", KERNEL),
-            "changed": put("changed", CHANGED),
+            "kernel": put("around", "kernel_errors", KERNEL),
+            "changed": put("around", "changed", CHANGED),
         },
         never=NO_TCP,
     ),

@@ -183,6 +183,8 @@ def made_up() -> Recording:
     }  # fmt: skip
     recording.links = {"a.b": busy, "b.a": {column: [0] * 5 for column in busy}}
     recording.agents = {"a": "", "b": ""}
+    recording.around = {"load": {"backlog_drops": 0}, "virtual": True}
+    recording.around |= {"kernel_errors": [], "changed": []}
     return recording
 
 

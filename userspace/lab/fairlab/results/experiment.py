@@ -50,5 +50,4 @@ class Experiment(Layout, Job[Outcome]):
     def conditions(self, work: Path) -> dict[str, Any]:
         document: dict[str, Any] = json.loads((work / MEASUREMENT).read_text())
         lacking = outcome.check(outcome.load(self, work))
-        names = ("kernel", "engine", "tools", "modules")
-        return {name: document[name] for name in names} | trust.condition(lacking)
+        return trust.conditions(document, lacking)

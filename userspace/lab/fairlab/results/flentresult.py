@@ -64,7 +64,7 @@ def evidence(document: dict[str, Any], data: dict[str, Any], request: Request) -
 
     Where the test or the kernel chose it, any is right.
     """
-    load, flows = document["load"], {}
+    flows = {}
     for name, about in data["metadata"]["SERIES_META"].items():
         if kind := about.get("CONG_CONTROL"):
             values = data["results"].get(name, [])
@@ -74,17 +74,7 @@ def evidence(document: dict[str, Any], data: dict[str, Any], request: Request) -
         name: trust.Frames(shown["bytes"], shown["packets"], request.scenario.frame)
         for name, shown in document["queues"].items()
     }
-    return trust.Evidence(
-        between=load["backlog_drops"],
-        delays=document["lost_in_delays"],
-        memory=document["out_of_memory"],
-        frames=frames,
-        load=trust.Load(load["idle"], load["total"], load["stolen"]),
-        agents={},
-        kernel=document["kernel_errors"],
-        changed=document["changed"],
-        flows=flows,
-    )
+    return trust.gathered(document, delays=document["lost_in_delays"], frames=frames, flows=flows)
 
 
 def read(path: Path) -> dict[str, Any]:

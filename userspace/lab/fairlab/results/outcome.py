@@ -229,17 +229,13 @@ def evidence(outcome: Outcome) -> trust.Evidence:
         for name, head in outcome.heads.items()
         for n, (asked, flow) in enumerate(zip(what.kinds()[name], head["flows"], strict=True), 1)
     }
-    return trust.Evidence(
-        between=document["backlog_drops"],
+    return trust.gathered(
+        document,
         # Random loss is a loss in the delays.
         delays=0 if what.loss else c["delay_drops"][-1],
-        memory=document["out_of_memory"],
         frames=frames,
         rates={"the bottleneck": rate},
         flows=flows,
-        agents={},
-        kernel=document["kernel_errors"],
-        changed=document["changed"],
     )
 
 

@@ -138,8 +138,35 @@ def check(evidence: Evidence, virtual: bool, context: str = "") -> list[str]:
     return lacking
 
 
+def gathered(document: Mapping[str, Any], **more: Any) -> Evidence:
+    """What every run records (run/evidence.py), and MORE; stored runs may lack some of it.
+
+    Most have no agents.  In virtual time the load of the machine means nothing.
+    """
+    load = document["load"]
+    real = None if document.get("virtual") else Load(load["idle"], load["total"], load["stolen"])
+    common = {
+        "between": load["backlog_drops"],
+        "memory": document.get("out_of_memory"),
+        "agents": document.get("agents", {}),
+        "kernel": document.get("kernel_errors"),
+        "changed": document.get("changed"),
+        "load": real,
+    }
+    return Evidence(**common | more)
+
+
 #: The name of the checks that were not made, among the conditions of a result.
 NOT_CHECKED = "not checked"
+
+
+#: What the conditions of a result have of what its run records.
+ENVIRONMENT = ("kernel", "engine", "tools", "modules")
+
+
+def conditions(document: Mapping[str, Any], lacking: Sequence[str]) -> dict[str, Any]:
+    """The conditions of a result: what it ran on, and the checks that were not made."""
+    return {name: document[name] for name in ENVIRONMENT} | condition(lacking)
 
 
 def condition(lacking: Sequence[str]) -> dict[str, str]:

@@ -47,7 +47,7 @@ def busy_rate(m: Measurement) -> float | None:
 
 
 def evidence(m: Measurement) -> trust.Evidence:
-    s, load, frame = m.samples, m.document["load"], m.scenario.frame
+    s, frame = m.samples, m.scenario.frame
     labels = [f"flow {label}" for label in m.scenario.labels]
     columns = list(zip(labels, s.flow_bytes, s.flow_packets, strict=True))
     if m.background:
@@ -61,17 +61,12 @@ def evidence(m: Measurement) -> trust.Evidence:
         label: trust.Ran(flow.cc, report.cc, report.received_bytes > 0)
         for label, flow, report in zip(labels, m.scenario.flows, m.reports, strict=True)
     }
-    return trust.Evidence(
-        between=load["backlog_drops"],
+    return trust.gathered(
+        m.document,
         delays=s.delay_drops[-1] - s.delay_drops[0],
-        memory=m.document.get("out_of_memory"),
         frames=frames,
         rates={"the bottleneck": link} if link else {},
         flows=flows,
-        agents={},
-        kernel=m.document.get("kernel_errors"),
-        changed=m.document.get("changed"),
-        load=trust.Load(load["idle"], load["total"], load["stolen"]),
         samples=s.time,
     )
 
@@ -126,7 +121,7 @@ def check_background(m: Measurement) -> None:
 
 def check(m: Measurement) -> list[str]:
     """Raise the reason if the run cannot be trusted; return the checks that were not made."""
-    lacking = trust.check(evidence(m), virtual=False)
+    lacking = trust.check(evidence(m), bool(m.document.get("virtual")))
     check_background(m)
     check_accounts(m)
     return lacking

@@ -41,7 +41,6 @@ from fairlab.net.network import Laboratory
 from fairlab.net.queues import Sampler, sampled
 from fairlab.net.tracing import Tracer, buffer_size
 from fairlab.run import engine, evidence, flows, preflight
-from fairlab.run.environment import environment
 from fairlab.run.programs import Process, Programs, wait_server
 from fairlab.run.progress import Progress
 
@@ -393,10 +392,7 @@ def measure(scenario: Scenario, directory: Path, progress: Progress) -> None:
     connections = [(flow.cc, *flows.ports(n)) for n, flow in enumerate(scenario.flows)]
     with closing(evidence.KernelLog()) as log, laboratory(scenario) as lab:
         fitness = prepare(lab, scenario, progress)
-        around = environment() | {
-            "modules": {flow.cc: host.module_version(flow.cc) for flow in scenario.flows},
-            "settings": settings_in_force(lab, scenario),
-        }
+        settings = settings_in_force(lab, scenario)
         size = buffer_size(scenario.rate, scenario.frame, scenario.seconds + 5)
         with ExitStack() as stack, Tracer(connections, size) as tracer:
             sampler = Sampler(lab, sampled(lab.network), stack)
@@ -412,9 +408,7 @@ def measure(scenario: Scenario, directory: Path, progress: Progress) -> None:
             progress.step("collecting the raw data")
             (directory / TRACE).write_text(tracer.read())
             trace_lost = tracer.lost()
-            memory = evidence.tcp_memory(lab, lab.network.hosts)
-            changed = lab.changed()
-            errors = log.errors()
+            around = evidence.gather(lab, log, run.load, [flow.cc for flow in scenario.flows])
         for output in run.traffic.outputs():
             shutil.copy(output, directory)
     document = around | {
@@ -423,13 +417,10 @@ def measure(scenario: Scenario, directory: Path, progress: Progress) -> None:
         "end": run.end,
         "clock_offset": clock_offset,
         "samples": vars(Samples.of(lab.network, sampler)),
-        "load": vars(run.load) | {"idle_share": run.load.idle_share},
         "capacity": fitness.capacity,
         "round_trip_ms": fitness.round_trip_ms,
         "trace_lost": trace_lost,
-        "out_of_memory": memory,
-        "kernel_errors": errors,
-        "changed": changed,
+        "settings": settings,
         "queues": queues,
         "reports": [vars(report) for report in reports],
     }

@@ -3,13 +3,14 @@
 
 import os
 import platform
+from collections.abc import Iterable
 from typing import Any
 
 from fairlab.net import host
 
 
-def environment() -> dict[str, Any]:
-    """The kernel that we are on, the engine, the versions of the tools."""
+def environment(ccs: Iterable[str] = ()) -> dict[str, Any]:
+    """The kernel that we are on, the engine, the versions of the tools, the modules of CCS."""
     seed = os.environ.get("FAIRPATH_VM_SEED")
     return {
         "kernel": {
@@ -26,4 +27,5 @@ def environment() -> dict[str, Any]:
         }
         | ({} if seed is None else {"seed": int(seed), "jitter": "FAIRPATH_JITTER" in os.environ}),
         "tools": host.tool_versions(),
+        "modules": {cc: host.module_version(cc) for cc in ccs},
     }

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Gathers evidence for results/trust.py while a run is measured."""
+"""Gathers what every run records: what it ran on, and evidence for results/trust.py."""
 
 import os
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from typing import Any
 
+from fairlab.net import host
 from fairlab.net.network import Laboratory
+from fairlab.run import engine
+from fairlab.run.environment import environment
 
 #: TCP's counters of packets that it dropped for lack of memory, and of memory pressure.
 OUT_OF_MEMORY = (
@@ -71,3 +75,16 @@ class KernelLog:
 
     def close(self) -> None:
         os.close(self.file)
+
+
+def gather(
+    lab: Laboratory, log: KernelLog, load: host.Load, ccs: Iterable[str] = ()
+) -> dict[str, Any]:
+    """What every run records at its end; LOAD is that of the run, CCS its congestion controls."""
+    return {
+        "load": vars(load) | {"idle_share": load.idle_share},
+        "virtual": engine.is_virtual(),
+        "out_of_memory": tcp_memory(lab, lab.network.hosts),
+        "kernel_errors": log.errors(),
+        "changed": lab.changed(),
+    } | environment(ccs)

@@ -39,7 +39,6 @@ from fairlab.net import congestion, host
 from fairlab.net.network import QUEUE, SHAPER, Hosts, Laboratory
 from fairlab.net.queues import Sampler, sampled
 from fairlab.run import evidence, flows, preflight
-from fairlab.run.environment import environment
 from fairlab.run.programs import Programs
 from fairlab.run.progress import Progress
 
@@ -217,14 +216,10 @@ def measure(what: Layout, directory: Path, progress: Progress) -> None:
             begin = start(programs, what)
             run(what, programs, sampler, begin, progress)
             own = programs.stop_own()
-        document: dict[str, Any] = environment() | {
-            "modules": {cc: host.module_version(cc) for cc in what.ccs},
+        load = host.Load.now().since(load)
+        document: dict[str, Any] = evidence.gather(lab, log, load, what.ccs) | {
             "begin": begin,
             "columns": columns(what, lab.network, sampler, begin),
-            "backlog_drops": host.Load.now().since(load).backlog_drops,
-            "out_of_memory": evidence.tcp_memory(lab, lab.network.hosts),
-            "kernel_errors": log.errors(),
-            "changed": lab.changed(),
             "acks": acknowledged(lab, what),
             "own": own,
         }

@@ -38,8 +38,7 @@ from fairlab.model.plain import Plain
 from fairlab.model.scenario import Scenario
 from fairlab.net import host
 from fairlab.net.network import Laboratory
-from fairlab.run import dumbbell, engine, evidence, flows, preflight
-from fairlab.run.environment import environment
+from fairlab.run import dumbbell, evidence, flows, preflight
 from fairlab.run.programs import wait_server
 from fairlab.run.progress import Progress
 
@@ -220,16 +219,11 @@ def measure(request: Request, directory: Path, progress: Progress) -> None:
             load = host.Load.now().since(before)
         ends = lab.network.links[0]
         queues = [lab.shown_queue(end) for end in (ends.a, ends.b)]
-        document = environment() | {
-            "load": vars(load) | {"idle_share": load.idle_share},
+        document = evidence.gather(lab, log, load) | {
             "capacity": fitness.capacity,
             "round_trip_ms": fitness.round_trip_ms,
             "queues": dict(zip(("bottleneck", "reverse"), queues, strict=True)),
             "lost_in_delays": lost_in_delays(lab),
-            "virtual": engine.is_virtual(),
-            "out_of_memory": evidence.tcp_memory(lab, lab.network.hosts),
-            "kernel_errors": log.errors(),
-            "changed": lab.changed(),
         }
         shutil.copy(data, directory)
         shutil.copy(lab.scratch / SAID, directory)

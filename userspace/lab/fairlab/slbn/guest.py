@@ -29,7 +29,6 @@ from fairlab.net.namespace import set_sysctl
 from fairlab.net.network import NETEM, QUEUE, SHAPER, TRUNK_LIMIT, Laboratory
 from fairlab.net.queues import NOTHING, Sampler
 from fairlab.run import engine, evidence, preflight
-from fairlab.run.environment import environment
 from fairlab.run.programs import Programs
 from fairlab.run.progress import Progress
 from fairlab.slbn.agents import Agents, Listener
@@ -322,16 +321,11 @@ def measure(what: Experiment, directory: Path, progress: Progress) -> None:
             "carried": carried,
             "hidden": hidden,
             "waits": band_waits(lab),
-            "load": vars(load) | {"idle_share": load.idle_share},
-            "virtual": engine.is_virtual(),
-            "out_of_memory": evidence.tcp_memory(lab, lab.network.hosts),
             "times": [when - begin for when in sampler.times],
             "wires": sampler.wires,
             "agents": agents.printed() if agents else {},
-            "kernel_errors": log.errors(),
-            "changed": lab.changed(),
-            "environment": environment() | {"modules": {cc: host.module_version(cc) for cc in ccs}},
         }
+        document |= evidence.gather(lab, log, load, ccs)
         for output in (*lab.scratch.glob("*.fair"), *lab.scratch.glob(f"*{UDP_SINK}")):
             shutil.copy(output, directory)
     (directory / RECORD).write_text(json.dumps(document))

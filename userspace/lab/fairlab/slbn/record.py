@@ -14,9 +14,6 @@ from fairlab.slbn.experiment import BURST, FRAME, Experiment
 from fairlab.slbn.guest import RECORD, UDP_SINK
 from fairlab.slbn.network import is_uplink, trunks
 
-#: What the conditions of a result say of its environment.
-ENVIRONMENT = ("kernel", "engine", "tools", "modules")
-
 
 @dataclass(frozen=True)
 class Record:
@@ -55,8 +52,7 @@ class Record:
         return check(self.what, self.document, self.heads, context)
 
     def conditions(self) -> dict[str, Any]:
-        found = self.document["environment"]
-        return {name: found[name] for name in ENVIRONMENT} | trust.condition(self.check())
+        return trust.conditions(self.document, self.check())
 
 
 def check(
@@ -78,7 +74,7 @@ def evidence(
     Packets on an access router's link may wait for their time, so it need not send while they do.
     In real time samples are late, and a short queue may be empty between two of them.
     """
-    virtual, load = document["virtual"], document["load"]
+    virtual = document["virtual"]
     changed = {link for _, link, _ in what.changes}
     most = {
         end.interface: end.queue.rate
@@ -87,10 +83,9 @@ def evidence(
     }
     for _, link, rate in what.changes:
         most[link] = max(most[link], rate)
-    return trust.Evidence(
-        between=load["backlog_drops"],
+    return trust.gathered(
+        document,
         delays=document["hidden"],
-        memory=document["out_of_memory"],
         frames={
             f"{pair}, {protocol.upper()},": trust.Frames(size, count, FRAME)
             for pair, counts in document["arrived"].items()
@@ -114,9 +109,5 @@ def evidence(
             )
             for number, (flow, head) in enumerate(zip(what.flows, heads, strict=True))
         },
-        agents=document["agents"],
-        kernel=document["kernel_errors"],
-        changed=document["changed"],
-        load=None if virtual else trust.Load(load["idle"], load["total"], load["stolen"]),
         samples=None if virtual else document["times"],
     )

@@ -131,9 +131,7 @@ class Plan(Plain, Job["Recording"]):
 
     def conditions(self, work: Path) -> dict[str, Any]:
         recording = read(work)
-        names = ("kernel", "engine", "tools")
-        found = {name: recording.environment[name] for name in names}
-        return found | trust.condition(check(recording))
+        return trust.conditions(recording.around, check(recording))
 
 
 @dataclass
@@ -157,16 +155,10 @@ class Recording:
     counters: dict[str, dict[str, Any]] = field(default_factory=dict)
     #: sent data packets
     sent: int = 0
-    #: packets lost between namespaces
-    between: int = 0
     #: what agents have printed, by router
     agents: dict[str, str] = field(default_factory=dict)
-    #: errors that the kernel has printed
-    kernel_errors: list[str] = field(default_factory=list)
-    #: settings of the network that are no longer as it was built
-    changed: list[str] = field(default_factory=list)
-    #: kernel, engine, tools
-    environment: dict[str, Any] = field(default_factory=dict)
+    #: what every run records (run/evidence.py)
+    around: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -200,8 +192,8 @@ def evidence(recording: Recording) -> trust.Evidence:
     """There is no TCP."""
     plan, links = recording.plan, recording.links
     frame = plan.mtu + headers.ETHERNET
-    return trust.Evidence(
-        between=recording.between,
+    return trust.gathered(
+        recording.around,
         delays=sum(kept["hidden"][-1] for kept in links.values()),
         memory={},
         frames={
@@ -216,8 +208,6 @@ def evidence(recording: Recording) -> trust.Evidence:
             for link, kept in links.items()
         },
         agents=recording.agents,
-        kernel=recording.kernel_errors,
-        changed=recording.changed,
     )
 
 

@@ -25,7 +25,6 @@ from fairlab.net.network import CONTROL, SLBN, TRUNK_LIMIT, Laboratory
 from fairlab.net.queues import Sampler
 from fairlab.results import trust
 from fairlab.run import evidence, preflight
-from fairlab.run.environment import environment
 from fairlab.run.progress import Progress
 from fairlab.slbn.agents import Agents, require_tree
 from fairlab.slbn.mesh import Mesh, link_name
@@ -335,10 +334,8 @@ class Driver:
                     )  # fmt: skip
         self.recording.times = [when - self.begin for when in self.sampler.times]
         self.recording.links = self.sampler.wires
-        self.recording.between = load.backlog_drops
         self.recording.agents = {node: self.problem(node) for node in self.connections}
-        self.recording.kernel_errors = self.log.errors()
-        self.recording.changed = self.lab.changed()
+        self.recording.around = evidence.gather(self.lab, self.log, load)
         slbnctl = require_tree() / "build/slbnctl/slbnctl"
         for node in self.plan.mesh.nodes:
             for link in json.loads(self.lab.shell(node, f"{slbnctl} -j link list")):
@@ -390,5 +387,4 @@ def measure(plan: Plan, directory: Path, progress: Progress) -> None:
             # An agent has ended unexpectedly: its output has the reason.
             driver.refuse_dead_agents()
             raise LabError(f"an agent: {error}") from None
-        driver.recording.environment = environment()
         (directory / DATA).write_text(json.dumps(driver.recording.to_json()))
