@@ -191,7 +191,6 @@ def test_analysis_of_made_up_data() -> None:
     assert seen.goodputs("a") == pytest.approx([4e6, 4e6])
     assert seen.goodputs("a", "bic") == []
     assert seen.goodput("a", 0, 0.0, 1.0) == pytest.approx(4e6)
-    assert seen.mean_cwnd("a", 1) == 20
     edges, rates = seen.rates("a", 0, 0.5)
     assert list(edges) == pytest.approx([2.5 + 0.5 * n for n in range(16)])
     assert list(rates) == pytest.approx([4e6] * 16)

@@ -29,7 +29,6 @@ DATA = (
 
 #: The classes of flow sizes in results: name, and the largest size [bytes].
 CLASSES = (("small", 100_000), ("medium", 10_000_000), ("large", 10**12))
-CLASS_TEXT = "small: up to 100 kB, medium: up to 10 MB, large: above"
 
 Table = Sequence[tuple[int, float]]
 

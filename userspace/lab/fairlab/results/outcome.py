@@ -155,13 +155,6 @@ class Outcome:
         acked = numpy.interp(edges, seen.time, seen.acked.astype(float), left=0.0)
         return edges[1:], 8 * numpy.diff(acked) / step
 
-    def mean_cwnd(self, group: str, number: int) -> float:
-        """A flow's mean window in packets."""
-        seen = self.series(group, number)
-        first, last = self.window
-        inside = (seen.time >= first) & (seen.time <= last)
-        return float(seen.cwnd[inside].mean()) if inside.any() else 0.0
-
 
 def read(what: Layout, work: Path) -> Outcome:
     """The outcome of an experiment whose raw data is in WORK; CannotRunError if it is disturbed."""

@@ -59,10 +59,6 @@ PLACE = (
     " as packets arrive.",
     "TCP flows connect within 45 ms, at random times, before any has sent data.",
 )
-WHOLE_PACKETS = (
-    "Linux's windows are whole packets: β = 0.875 reduces 3 to 2, as 1/2 does, and α = 0.31 takes"
-    " three times as long to recover"
-)
 STACK = (
     "Reno and GAIMD use Linux's loss recovery (SACK, RACK, tail loss probes); the source says that"
     " its results are the same with SACK.",
