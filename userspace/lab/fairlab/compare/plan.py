@@ -96,8 +96,9 @@ class Plan(Plain, Job[Numbers]):
 
     def sources(self) -> tuple[str, ...]:
         found = [*engine.SOURCES, "userspace/traffic"]
-        own = ("compare/plan", "compare/stack", "slbn/guest", "slbn/network", "slbn/record")
-        found += [f"userspace/lab/fairlab/{name}.py" for name in own]
+        own = ("experiment", "guest", "network", "record")
+        found += [f"userspace/lab/fairlab/slbn/{name}.py" for name in own]
+        found += [f"userspace/lab/fairlab/compare/{name}.py" for name in ("plan", "stack")]
         if "drr_fq" in STACKS[self.stack].kind:
             found.append("sch_drr_fq")
         if self.cc in ("bic", "gaimd"):
@@ -135,19 +136,19 @@ class Plan(Plain, Job[Numbers]):
         stack = STACKS[self.stack]
         built = self.network()
         return Experiment(
-            f"{self.stack}, {self.cc}",
-            built,
-            tuple(flow if flow.udp else replace(flow, cc=self.cc) for flow in self.flows),
-            self.seconds,
-            tuple(float(second) for second in range(1, round(self.seconds) + 1)),
-            self.look,
-            WINDOW_SECONDS * max(wire.rate for wire in self.mesh.wires) // 8,
-            self.warmup,
-            self.changes,
-            f"{stack.kind} {stack.options}" if "{rate}" in stack.options else "",
-            self.cc,
-            self.cc in L4S,
-            self.hosts,
+            name=f"{self.stack}, {self.cc}",
+            network=built,
+            flows=tuple(flow if flow.udp else replace(flow, cc=self.cc) for flow in self.flows),
+            seconds=self.seconds,
+            looks=tuple(float(second) for second in range(1, round(self.seconds) + 1)),
+            look=self.look,
+            window=WINDOW_SECONDS * max(wire.rate for wire in self.mesh.wires) // 8,
+            warmup=self.warmup,
+            changes=self.changes,
+            rated=f"{stack.kind} {stack.options}" if "{rate}" in stack.options else "",
+            cc=self.cc,
+            ecn=self.cc in L4S,
+            hosts=self.hosts,
             agents={} if stack.slbn is None else self.agents(built),
             joined=self.joined and stack.slbn is not None,
         )

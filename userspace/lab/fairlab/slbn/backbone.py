@@ -294,13 +294,13 @@ def of_variant(plan: Plan, name: str) -> Experiment:
     slbn = VARIANTS[name].slbn
     ports = f"{FIRST_PORT}-{FIRST_PORT + len(FLOWS) - 1}"
     return Experiment(
-        name,
-        plan.network(VARIANTS[name]),
-        tuple(part for number in range(len(FLOWS)) for part in plan.parts(number)),
-        plan.seconds,
-        tuple(n * INTERVAL for n in range(plan.seconds * SECOND + 1)),
-        INTERVAL,
-        16 * plan.rate // 8,
+        name=name,
+        network=plan.network(VARIANTS[name]),
+        flows=tuple(part for number in range(len(FLOWS)) for part in plan.parts(number)),
+        seconds=plan.seconds,
+        looks=tuple(n * INTERVAL for n in range(plan.seconds * SECOND + 1)),
+        look=INTERVAL,
+        window=16 * plan.rate // 8,
         agents=agent_options(plan.rate, ports, more) if slbn else {},
         watched=slbn,
         rotate_keys=plan.rotate_keys if slbn else 0,

@@ -31,6 +31,7 @@ from fairlab.net.queues import NOTHING, Sampler
 from fairlab.run import engine, evidence, preflight
 from fairlab.run.programs import Programs
 from fairlab.run.progress import Progress
+from fairlab.slbn import network
 from fairlab.slbn.agents import Agents, Listener
 from fairlab.slbn.experiment import (
     FRAME,
@@ -51,9 +52,6 @@ from fairlab.slbn.network import (
     senders_of,
     subnet_of,
     trunks,
-)
-from fairlab.slbn.network import (
-    host as host_of,
 )
 
 RECORD = "record.json"
@@ -81,7 +79,7 @@ def configure(lab: Laboratory, what: Experiment) -> None:
     retransmitted without ECN would run Reno.
     """
     for node in what.nodes:
-        own = host_of(node)
+        own = network.host(node)
         ((to, via),) = lab.network.routes[own]
         device = lab.network.ends_of(own)[0][0].interface
         lines = [f"ip route change {to} via {via} congctl {what.cc}"] if what.cc else []
@@ -109,7 +107,7 @@ def arrived(lab: Laboratory, what: Experiment) -> Counts:
     node_of = {subnet_of(lab.network, node): node for node in what.nodes}
     found: Counts = {f"{a}-{b}": {name: [0, 0] for name in PROTOCOLS} for a, b in pairs(what)}
     for node in what.nodes:
-        own = host_of(node)
+        own = network.host(node)
         device = lab.network.ends_of(own)[0][0].interface
         text = lab.shell(own, f"tc -s -j filter show dev {device} ingress")
         for entry in json.loads(text or "[]"):
@@ -127,13 +125,12 @@ def arrived(lab: Laboratory, what: Experiment) -> Counts:
 
 def start_sinks(programs: Programs, what: Experiment, begin: float) -> None:
     """Start the sinks of flows that start at BEGIN."""
-    network = programs.lab.network
     for node, udp in sorted({(flow.destination, bool(flow.udp)) for flow in what.flows}):
         name = f"{node}{UDP_SINK.removesuffix('.json')}" if udp else f"{node}-tcp"
         port, kind = (UDP_PORT, PACKETS) if udp else (TCP_PORT, FLOWS)
-        address = address_of(network, node)
+        address = address_of(programs.lab.network, node)
         options = ["--delays-from", f"{begin + what.warmup:.9f}"] if udp else []
-        programs.start_sink(name, host_of(node), address, port, kind, options)
+        programs.start_sink(name, network.host(node), address, port, kind, options)
     if time.monotonic() > begin:
         raise CannotRunError("the sinks took too long to start: not in this engine")
 
@@ -156,7 +153,7 @@ def start_senders(programs: Programs, what: Experiment, begin: float) -> None:
                 word += f",bytes={flow.size + flow.first}" if flow.size else ""
                 word += f",open={flow.open:.6f},first={flow.first}" if flow.first else ""
             words.append(word)
-        programs.start_senders(name, host_of(node), begin, what.look, words)
+        programs.start_senders(name, network.host(node), begin, what.look, words)
 
 
 def change_rate(lab: Laboratory, what: Experiment, end: End, rate: int) -> None:
@@ -178,7 +175,7 @@ def change_rate(lab: Laboratory, what: Experiment, end: End, rate: int) -> None:
 
 def datagrams(lab: Laboratory, node: str) -> int:
     """The UDP packets that a node's host has received."""
-    with lab.inside(host_of(node)):
+    with lab.inside(network.host(node)):
         text = Path("/proc/thread-self/net/snmp").read_text()
     heads, values = (line.split() for line in text.splitlines() if line.startswith("Udp:"))
     return int(values[heads.index("InDatagrams")])

@@ -95,13 +95,13 @@ class TcpPlan(Plain, Job["TcpOutcome"]):
         slbn = backbone.VARIANTS[self.variant].slbn
         options = backbone.agent_options(self.rate, str(TCP_PORT), OPTIONS)
         return Experiment(
-            self.variant,
-            self.network(),
-            self.flows,
-            self.seconds,
-            tuple(n * self.look for n in range(round(self.seconds / self.look) + 1)),
-            LOOK,
-            16 * self.rate // 8,
+            name=self.variant,
+            network=self.network(),
+            flows=self.flows,
+            seconds=self.seconds,
+            looks=tuple(n * self.look for n in range(round(self.seconds / self.look) + 1)),
+            look=LOOK,
+            window=16 * self.rate // 8,
             agents=options if slbn else {},
             watched=slbn,
         )
