@@ -1040,6 +1040,26 @@ static void first_floor_is_what_slow_start_sends_then(void **state)
 		speed);
 }
 
+static void start_ends_with_the_share(void **state)
+{
+	const u64 floor = 12000000, share = 8000000;
+
+	(void)state;
+	assert_true(demand_starts(floor, 0, share, false));
+	assert_true(demand_starts(floor, 1000000, share, false));
+	assert_true(demand_starts(floor, 1000000, 0, false));
+	/* It has its rate, its share, or gets no more. */
+	assert_false(demand_starts(floor, floor, 2 * floor, false));
+	assert_false(demand_starts(floor, share, share, false));
+	assert_false(demand_starts(floor, share - share / 8, share, false));
+	assert_true(demand_starts(floor, share - share / 8 - 1, share, false));
+	assert_false(demand_starts(floor, 1, share, true));
+	assert_false(demand_starts(floor, 1, 0, true));
+	/* Without a floor it has no start. */
+	assert_false(demand_starts(0, 0, share, false));
+	assert_false(demand_starts(0, 1, share, false));
+}
+
 static const struct CMUnitTest tests[] = {
 	UNIT_TEST(steady_flows_keep_their_demand),
 	UNIT_TEST(demand_converges_to_use),
@@ -1059,6 +1079,7 @@ static const struct CMUnitTest tests[] = {
 	UNIT_TEST(bursts_do_not_oscillate),
 	UNIT_TEST(windowed_flow_recovers_after_pause),
 	UNIT_TEST(slow_start_is_not_limited),
+	UNIT_TEST(start_ends_with_the_share),
 	UNIT_TEST(unused_start_ends),
 	UNIT_TEST(slow_growth_does_not_prolong_the_start),
 	UNIT_TEST(borrowers_ask_for_less),

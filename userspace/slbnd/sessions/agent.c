@@ -755,16 +755,17 @@ struct session *agent_restore(struct agent *agent, u32 index,
  * @session: the session
  *
  * At its start a flow may get more in the default class than the part of its share
- * that links have room for.
+ * that links have room for. It leaves that class when it has its share.
  *
  * Return: bit/s; 0: it should remain in the default class.
  */
 u64 agent_usable_rate(struct session *session)
 {
 	const struct slbn_source *source = &session->source;
+	u64 share = source->share_complete ? source->share : 0;
 
-	if (source->rate >= session->use.floor ||
-	    (source->rate && !source->urgent))
+	if (!demand_starts(session->use.floor, source->rate, share,
+			   !source->urgent))
 		session->use.floor = 0;
 	return session->use.floor ? 0 : source->rate;
 }

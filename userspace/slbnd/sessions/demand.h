@@ -243,6 +243,25 @@ static inline u64 demand_first_floor(u64 speed, bool tcp, u64 packets,
 		       speed;
 }
 
+/**
+ * demand_starts() - is a first rate still too low for a flow at its start?
+ * @floor: demand_first_floor()
+ * @rate: assigned, bit/s; 0: none
+ * @share: what links have stated as its share, bit/s; 0: not all of them have
+ * @rests: the source does not wait for a higher rate
+ *
+ * While others join, the share falls all the time, and the source does not rest: so who has
+ * about its share does not wait for more.
+ *
+ * Return: whether it remains in the default class.
+ */
+static inline bool demand_starts(u64 floor, u64 rate, u64 share, bool rests)
+{
+	if (!rate)
+		return floor;
+	return rate < floor && !rests && (!share || rate < share - share / 8);
+}
+
 static inline bool demand_is_data(const struct demand_sample *s)
 {
 	return demand_has_data(1, s->packet);
