@@ -358,6 +358,53 @@ static void bound_without_a_rate(void **state)
 	}
 }
 
+/* The same if the links of the path have stated a share: what the pacer can hold at it. */
+static void share_bounds_without_a_rate(void **state)
+{
+	static const struct {
+		u64 share;
+		u32 octets;
+	} cases[] = {
+		/* Octets of the share in 20 + 25 ms, less headers, and a segment. */
+		{ 10 * MEGA, 56250 * 1448ULL / 1514 + 1448 },
+		{ 5 * MEGA, 28125 * 1448ULL / 1514 + 1448 },
+		/* Slow: what senders begin with. */
+		{ 1 * MEGA, WINDOW_BEGIN * 1448 },
+		{ 1, WINDOW_BEGIN * 1448 },
+		/* Fast: as without a share. */
+		{ 900 * MEGA, WINDOW_OPEN },
+		{ 0, WINDOW_OPEN },
+	};
+	struct window_ack ack = {};
+	struct window window;
+	u32 n, number;
+
+	(void)state;
+	for (n = 0; n < ARRAY_SIZE(cases); n++) {
+		begin(&window, WINDOW_HOST, syn_options(BOTH, 7, 1460),
+		      syn_options(BOTH, 7, 1460));
+		window.rtt[0] = window_time(20 * MS);
+		send_data(&window, SECOND, 0, 0, 100 * MSS);
+		/* Until all that was granted at first has arrived. */
+		number = WINDOW_OPEN;
+		ack = (struct window_ack){
+			.ticks = SECOND + 20 * MS,
+			.ack = number,
+			.sacked = number,
+			.field = 65535,
+			.share = cases[n].share,
+		};
+		window.right = number;
+		window.acked = 1;
+		window.ack = number;
+		window.from = number;
+		window.since = window_time(ack.ticks);
+		window.sent = number;
+		assert_in_range(window_ack(&window, &ack) << 7,
+				cases[n].octets - 256, cases[n].octets + 256);
+	}
+}
+
 /* What a rate finds: no more than the bound, also if it is there at the first one. */
 static void first_acknowledgment_grants_little(void **state)
 {
@@ -403,8 +450,8 @@ static void opening_is_bounded(void **state)
 }
 
 /* A connection opens in a session that has a rate: what the first windows are, octets. */
-static u32 open_at(struct window_start *start, enum window_end first, u64 rate,
-		   u64 rtt, bool again)
+static u32 open_with(struct window_start *start, enum window_end first,
+		     u64 rate, u64 share, u64 rtt, bool again)
 {
 	u64 host = syn_options(BOTH, 7, 1460),
 	    peer = syn_options(BOTH, 13, 1460);
@@ -416,12 +463,39 @@ static u32 open_at(struct window_start *start, enum window_end first, u64 rate,
 		window_syn(start, WINDOW_PEER, 3, peer);
 	if (first == WINDOW_PEER)
 		assert_true(window_syn_ack(start, WINDOW_HOST, 7, 4, host));
-	window_opens_at(start, again, SECOND, rate);
+	window_opens_at(start, again, SECOND, rate, share);
 	if (first == WINDOW_HOST) {
 		assert_true(window_syn_ack(start, WINDOW_PEER, 3, 8, peer));
 		return window_bound_field(start, 8, 65535, 0, SECOND + rtt);
 	}
 	return window_bound_field(start, 8, 65535, 13, SECOND + rtt) << 13;
+}
+
+static u32 open_at(struct window_start *start, enum window_end first, u64 rate,
+		   u64 rtt, bool again)
+{
+	return open_with(start, first, rate, 0, rtt, again);
+}
+
+static void share_bounds_the_first_window(void **state)
+{
+	struct window_start start;
+
+	(void)state;
+	/* 5 Mbit/s in 10 + 25 ms, and a segment. */
+	assert_in_range(
+		open_with(&start, WINDOW_HOST, 0, 5 * MEGA, 10 * MS, false),
+		21875, 23500);
+	/* Ten segments; a rate is what counts. */
+	assert_int_equal(
+		open_with(&start, WINDOW_HOST, 0, MEGA, 10 * MS, false),
+		10 * 1460);
+	assert_int_equal(open_with(&start, WINDOW_HOST, 5 * MEGA, 50 * MEGA,
+				   4 * MS, false),
+			 3 * 1460);
+	/* Its round trip was not timed. */
+	assert_int_equal(open_with(&start, WINDOW_HOST, 0, MEGA, 10 * MS, true),
+			 65535);
 }
 
 static void rate_bounds_the_first_window(void **state)
@@ -1579,6 +1653,8 @@ static const struct CMUnitTest tests[] = {
 	UNIT_TEST(what_was_granted_is_kept),
 	UNIT_TEST(ceiling_is_granted_as_it_is_filled),
 	UNIT_TEST(receivers_window_is_the_limit),
+	UNIT_TEST(share_bounds_without_a_rate),
+	UNIT_TEST(share_bounds_the_first_window),
 	UNIT_TEST(unknown_is_left_alone),
 	UNIT_TEST(bound_without_a_rate),
 	UNIT_TEST(first_acknowledgment_grants_little),

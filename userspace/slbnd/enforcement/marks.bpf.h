@@ -146,6 +146,14 @@ static __always_inline u64 find_share(const struct rates_key *key)
 	return share->share;
 }
 
+/* The share of the path of the connection that is kept. Not static: see get_scratch(). */
+__noinline u64 marks_share(void)
+{
+	const struct scratch *scratch = get_scratch();
+
+	return scratch ? find_share(&scratch->key) : 0;
+}
+
 /* Take tokens for the packet that is kept; @opening: 1 or 0. Returns 0 if there are none. */
 static __always_inline int take_tokens(u32 ifindex, u64 now, u64 length,
 				       u32 opening)

@@ -90,6 +90,7 @@ struct rates_key;
 /* See marks.bpf.h. */
 int marks_enter(u32 ifindex, u64 now, u64 length, u32 rated);
 int marks_exceed(void);
+u64 marks_share(void);
 #endif
 
 void marks_configure(struct edt *edt, const struct marks_config *config);

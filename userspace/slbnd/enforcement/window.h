@@ -44,6 +44,11 @@
  * from the router than its peer is; and WINDOW_OPEN at least. What was granted remains,
  * so a sender that pauses finds its window again.
  *
+ * If links have stated the share of its path (marks.h), the bound is lower: what the share
+ * sends in a round trip and WINDOW_HOLD, or WINDOW_BEGIN segments. When the connection gets
+ * its rate, about the share, the pacer can hold what was granted. Otherwise many slow
+ * flows that begin lose most of their first windows in the pacer.
+ *
  * The edge is counted from the highest octet known to have arrived: with SACK the
  * highest block, else a segment for each duplicate acknowledgment. Otherwise a sender
  * would pause for a round trip after a loss.
@@ -113,6 +118,13 @@
  * some round trips of slow start with small segments.
  */
 #define WINDOW_OPEN 0x40000U
+
+/*
+ * Without a rate, at the share of a path: less than what the pacer holds (ENFORCE_QUEUE), as
+ * shares fall while connections begin, ns; and segments, what senders begin with (RFC 6928).
+ */
+#define WINDOW_HOLD 25000000ULL
+#define WINDOW_BEGIN 10
 
 /* Without a rate, what was acknowledged in so long counts, and as much before, ns. */
 #define WINDOW_LATELY 250000000ULL
@@ -186,6 +198,7 @@ enum window_end {
  * struct window_start - the SYNs of a connection that opens; initially 0
  * @rate: the connection's part of the rate of its session when the host's SYN left, bit/s;
  *	0: none
+ * @shared: @rate is the share of the path: the session had no rate
  * @seen: bit 1 << end: its SYN was seen
  * @options: of each end's SYN
  * @sequence: of each end's SYN
@@ -203,6 +216,7 @@ struct window_start {
 	u32 rtt;
 	u32 right;
 	u32 granted;
+	u32 shared;
 };
 
 /**
@@ -507,28 +521,35 @@ static inline bool window_repeats(const struct window_start *start,
  * @again: it is not the first one: its answer is not timed (RFC 6298, 3)
  * @departure: from the pacer, ns
  * @rate: the connection's part of the rate of its session, bit/s; 0: none
+ * @share: the share of the path, bit/s; 0: unknown
  */
 static inline void window_opens_at(struct window_start *start, bool again,
-				   u64 departure, u64 rate)
+				   u64 departure, u64 rate, u64 share)
 {
 	start->departed = again ? 0 : window_time(departure) | 1;
-	start->rate = rate;
+	start->rate = rate ?: share;
+	start->shared = !rate;
 }
 
 /* Octets that a host may send before its first data were acknowledged. */
 WINDOW_PART u32 window_opening(const struct window_start *start)
 {
 	u32 patience = WINDOW_PATIENCE >> WINDOW_TIME_SHIFT, mss, least;
-	u64 size;
+	u64 size, time;
 
 	if (!start || !start->rate || !start->rtt)
 		return WINDOW_OPEN;
 	mss = fp_min(window_mss(start->options[WINDOW_HOST]),
 		     window_mss(start->options[WINDOW_PEER]));
+	time = start->rtt;
 	least = WINDOW_SEGMENTS * mss;
-	if (window_octets(start->rate, patience) < least)
+	if (start->shared) {
+		time += WINDOW_HOLD >> WINDOW_TIME_SHIFT;
+		least = WINDOW_BEGIN * mss;
+	} else if (window_octets(start->rate, patience) < least) {
 		least = WINDOW_LEAST * mss;
-	size = window_octets(start->rate, start->rtt) + WINDOW_RESERVE * mss;
+	}
+	size = window_octets(start->rate, time) + WINDOW_RESERVE * mss;
 	return fp_min64(fp_max64(size, least), WINDOW_OPEN);
 }
 
@@ -540,8 +561,8 @@ WINDOW_PART u32 window_opening(const struct window_start *start)
  * @scale: of it: that of a SYN is not scaled
  * @now: ns
  *
- * A session may have a rate when its connection opens. Then even the first window, of
- * 64 kB, may be too long: what is granted remains granted.
+ * A session may have a rate when its connection opens, or its path a share. Then even the
+ * first window, of 64 kB, may be too long: what is granted remains granted.
  *
  * Return: the window field, at most @field.
  */
@@ -989,6 +1010,7 @@ static __always_inline void window_sample(struct window *window, u64 now)
  * @arrived: the highest octet that is known to have arrived; the same
  * @offered: the right edge of the receiver; the same
  * @edge: the right edge that is granted; the same
+ * @share: the share of the path, bit/s; 0: unknown, or the connection has a rate
  *
  * All fields are 64 bits: see struct rates_key.
  */
@@ -1002,6 +1024,7 @@ struct window_ack {
 	u64 arrived;
 	u64 offered;
 	u64 edge;
+	u64 share;
 };
 
 /* The highest octet that is known to have arrived. */
@@ -1141,9 +1164,29 @@ static __always_inline u32 window_express(const struct window *window, u32 room)
 	return room - lost;
 }
 
-/* Octets that a connection without a rate may have in flight; @flight was. */
+/* Octets that a connection without a rate may have in flight at the share of its path. */
+WINDOW_PART u32 window_share_size(const struct window *window, u64 share)
+{
+	u32 rtt;
+	u64 size;
+
+	if (!window)
+		return 0;
+	rtt = window_rtt(window);
+	if (!share || !rtt)
+		return WINDOW_MAX;
+	size = window_in_flight(window, share,
+				rtt + (WINDOW_HOLD >> WINDOW_TIME_SHIFT));
+	size += WINDOW_RESERVE * window->mss;
+	return fp_min64(fp_max64(size, WINDOW_BEGIN * window->mss), WINDOW_MAX);
+}
+
+/*
+ * Octets that a connection without a rate may have in flight; @flight was. @share: of its
+ * path, bit/s; 0: unknown.
+ */
 static __always_inline u32 window_bound_size(struct window *window, u32 number,
-					     u32 flight)
+					     u32 flight, u64 share)
 {
 	u32 lately = WINDOW_LATELY >> WINDOW_TIME_SHIFT;
 	u32 now = window_time(window->heard);
@@ -1158,7 +1201,8 @@ static __always_inline u32 window_bound_size(struct window *window, u32 number,
 	}
 	room = 2 * ((u64)window->passed + (number - window->from));
 	room = fp_max64(room, 4ULL * flight);
-	return fp_min64(fp_max64(room, WINDOW_OPEN), WINDOW_MAX);
+	room = fp_max64(room, WINDOW_OPEN);
+	return fp_min64(room, window_share_size(window, share));
 }
 
 /* Note what was in flight before an acknowledgment, and whether the window was its limit. */
@@ -1206,7 +1250,8 @@ static __always_inline void window_grant(struct window *window,
 		room = ack->edge - ack->ack;
 		ack->edge = ack->ack + window_express(window, room);
 	} else {
-		room = window_bound_size(window, ack->ack, ack->flight);
+		room = window_bound_size(window, ack->ack, ack->flight,
+					 ack->share);
 		room += (u32)(ack->arrived - ack->ack);
 		ack->edge = ack->ack + (room & -unit);
 	}

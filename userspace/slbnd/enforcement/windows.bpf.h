@@ -415,7 +415,7 @@ static __always_inline void note_opening(struct scratch *scratch,
 					 struct window_entry *entry, bool again)
 {
 	const struct window_sharing *sharing;
-	u64 rate;
+	u64 rate, share = 0;
 
 	note_data(scratch);
 	rate = scratch->data.assigned;
@@ -423,7 +423,10 @@ static __always_inline void note_opening(struct scratch *scratch,
 	if (sharing)
 		rate /= 1 + fp_max(sharing->connections[0],
 				   sharing->connections[1]);
-	window_opens_at(&entry->start, again, scratch->data.departure, rate);
+	if (marks_on && !rate)
+		share = marks_share();
+	window_opens_at(&entry->start, again, scratch->data.departure, rate,
+			share);
 }
 
 /* Note the SYN of a host. */
@@ -626,6 +629,9 @@ __noinline int windows_acknowledge(void)
 					   window_scale(&entry->start));
 	if (!window->known)
 		return ack->field;
+	ack->share = 0;
+	if (marks_on && !window->rate)
+		ack->share = marks_share();
 	ack->ticks = get_ticks();
 	/* Reading the clock takes long. */
 	if (window_times(window, ack->ack))
