@@ -762,7 +762,10 @@ struct session *agent_restore(struct agent *agent, u32 index,
 u64 agent_usable_rate(struct session *session)
 {
 	const struct slbn_source *source = &session->source;
-	u64 share = source->share_complete ? source->share : 0;
+	/* In its first cycles a source does not rest, as others must release their rates. */
+	bool stated =
+		source->share_complete && source->pkt.seq > SLBN_FIRST_CYCLES;
+	u64 share = stated ? source->share : 0;
 
 	if (!demand_starts(session->use.floor, source->rate, share,
 			   !source->urgent))
