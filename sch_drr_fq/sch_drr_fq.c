@@ -1617,9 +1617,9 @@ static int drr_fq_apply(struct Qdisc *sch, const struct drr_fq_config *config,
 	q->memory_limit = config->memory_limit;
 	q->split_gso = config->split_gso;
 	sch->limit = p->limit;
-	/* Bypassing an idle qdisc would bypass filters, segmentation, marks. */
+	/* Bypassing an idle qdisc would bypass filters, segmentation, bands. */
 	if (q->split_gso || rcu_access_pointer(q->filter_list) ||
-	    q->bands_config.domain)
+	    q->bands_config.on)
 		sch->flags &= ~TCQ_F_CAN_BYPASS;
 	else
 		sch->flags |= TCQ_F_CAN_BYPASS;

@@ -123,6 +123,18 @@ def test_bands_share_the_link_by_their_quanta(unassigned: int) -> None:
         on.check_empty()
 
 
+def test_packets_do_not_bypass_the_bands_of_an_idle_qdisc() -> None:
+    """Each is counted in its band, by which slbn measures what unassigned packets take."""
+    with link("qdisc add dev a0 root handle 10: drr_fq bands") as on:
+        before = [band.sent_packets for band in on.bands]
+        for number in range(1, 4):
+            for band in CLASSES:
+                send_to(on, band, band)
+            assert len(on.drain()) == 3
+            sent = [band.sent_packets for band in on.bands]
+            assert [now - then for now, then in zip(sent, before, strict=True)] == [number] * 3
+
+
 @pytest.mark.parametrize("flooded", [NEW, ASSIGNED, UNASSIGNED])
 def test_a_thousand_flows_gain_nothing_for_their_band(flooded: int) -> None:
     """The other bands have one flow each."""
