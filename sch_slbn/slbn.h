@@ -123,6 +123,8 @@ struct slbn_link;
  * @ingress: netfilter hook for packets that the device of an edge receives
  * @local: SLBN_LOCAL_HOOKS hooks of a namespace that has links
  * @forward: SLBN_FORWARD_HOOKS hooks of a namespace that has edges and an ifb
+ * @unassigned: sets the number of bytes that packets without a session have had so
+ *	far; false if that is not known; under RTNL
  * @notify: work function of @notify_work in struct slbn_link
  * @event: sends a notification of the link, with this command; under RTNL
  *
@@ -133,6 +135,7 @@ struct slbn_link_ops {
 	nf_hookfn *ingress;
 	const struct nf_hook_ops *local;
 	const struct nf_hook_ops *forward;
+	bool (*unassigned)(struct slbn_link *link, u64 *bytes);
 	work_func_t notify;
 	void (*event)(struct slbn_link *link, u8 command);
 };
@@ -167,7 +170,8 @@ struct slbn_bypass {
  *	a link, although the qdisc is not destroyed yet
  * @dev: device; the qdisc holds a reference
  * @ifindex: index of @dev in @net
- * @handle: handle of the qdisc that owns the link
+ * @qdisc: qdisc that owns the link
+ * @handle: its handle
  * @root: it is the root qdisc: packets are processed in @egress
  * @config: under RTNL; what packet processing needs is copied below
  * @egress: egress hook of the device, registered for a root qdisc
@@ -199,6 +203,7 @@ struct slbn_link {
 	struct net *net;
 	struct net_device *dev;
 	int ifindex;
+	struct Qdisc *qdisc;
 	u32 handle;
 	bool root;
 	struct slbn_config config;
@@ -420,7 +425,7 @@ struct slbn_link *slbn_link_find_edge(const struct net_device *dev);
 bool slbn_links_have_edges(struct net *net);
 struct slbn_link *slbn_link_next(struct net *net, unsigned long *number);
 unsigned int slbn_links_changes(struct net *net);
-struct slbn_link *slbn_link_add(struct net_device *dev, u32 handle, bool root,
+struct slbn_link *slbn_link_add(struct Qdisc *sch, bool root,
 				const struct slbn_config *config,
 				const struct slbn_link_ops *ops,
 				struct netlink_ext_ack *extack);

@@ -257,10 +257,7 @@ static void slbn_set_notified(struct slbn_link *link, u64 share)
 	link->share_high = share + moved;
 }
 
-/*
- * Set what the plan hands out. Unassigned packets have no mark yet, by which a
- * link could measure them: all that they may take stays free.
- */
+/* Set what the plan hands out. */
 static void slbn_link_set_plan(struct slbn_link *link,
 			       const struct slbn_config *config)
 {
@@ -406,6 +403,37 @@ void slbn_link_update_plan(struct slbn_link *link, u64 now)
 						    &link->headroom);
 }
 
+/*
+ * Measure what unassigned packets take, with headroom auto. The qdiscs that count
+ * them are read under RTNL, which who waits for this work may hold: if it is not
+ * free, the next measurement has this time, too.
+ */
+static void slbn_link_measure(struct slbn_link *link)
+{
+	u64 now = ktime_get_ns(), bytes = 0;
+	bool due, known;
+
+	spin_lock_bh(&link->lock);
+	due = link->headroom_auto &&
+	      slbn_headroom_is_due(&link->headroom_params, &link->headroom,
+				   now);
+	spin_unlock_bh(&link->lock);
+	if (!due || !rtnl_trylock())
+		return;
+	known = link->ops->unassigned(link, &bytes);
+	spin_lock_bh(&link->lock);
+	if (known)
+		slbn_headroom_measure(&link->headroom_params, &link->headroom,
+				      bytes, now);
+	else
+		slbn_headroom_end_measure(&link->headroom, now);
+	if (link->headroom_auto)
+		link->params.P = slbn_headroom_plan(&link->headroom_params,
+						    &link->headroom);
+	spin_unlock_bh(&link->lock);
+	rtnl_unlock();
+}
+
 /**
  * slbn_link_count_control() - count a control packet that the device sends
  * @link: link
@@ -461,6 +489,7 @@ bool slbn_link_take_share_event(struct slbn_link *link)
 	bool moved;
 	u64 now;
 
+	slbn_link_measure(link);
 	spin_lock_bh(&link->lock);
 	now = ktime_get_ns();
 	slbn_link_rotate(&link->params, &link->vars, now);
@@ -754,8 +783,7 @@ static void slbn_link_end_quiet(struct slbn_link *link)
 
 /**
  * slbn_link_add() - make a device a link
- * @dev: device
- * @handle: handle of the qdisc that owns the link
+ * @sch: qdisc that owns the link of its device
  * @root: it is the root qdisc: process what the device sends in an egress hook
  * @config: valid configuration
  * @ops: functions that the link calls
@@ -767,11 +795,12 @@ static void slbn_link_end_quiet(struct slbn_link *link)
  * CONFIG_NETFILTER_EGRESS or, for an edge, CONFIG_NETFILTER_INGRESS; -EINVAL if
  * neither configuration nor device give a rate; -EBUSY; -ENOMEM.
  */
-struct slbn_link *slbn_link_add(struct net_device *dev, u32 handle, bool root,
+struct slbn_link *slbn_link_add(struct Qdisc *sch, bool root,
 				const struct slbn_config *config,
 				const struct slbn_link_ops *ops,
 				struct netlink_ext_ack *extack)
 {
+	struct net_device *dev = qdisc_dev(sch);
 	struct slbn_link *link = slbn_link_find(dev);
 	int err;
 
@@ -789,7 +818,8 @@ struct slbn_link *slbn_link_add(struct net_device *dev, u32 handle, bool root,
 	link->net = dev_net(dev);
 	link->dev = dev;
 	link->ifindex = dev->ifindex;
-	link->handle = handle;
+	link->qdisc = sch;
+	link->handle = sch->handle;
 	link->root = root;
 	get_random_bytes(link->params.hash_key, sizeof(link->params.hash_key));
 	slbn_link_init(&link->vars, ktime_get_ns(), 0, get_random_u32());

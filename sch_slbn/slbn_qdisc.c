@@ -30,6 +30,8 @@
 #include <net/pkt_sched.h>
 #include <net/sch_generic.h>
 
+#include <uapi/fairpath/drr_fq.h>
+
 #include "slbn.h"
 
 #define SLBN_CONTROL_PACKETS 256
@@ -171,11 +173,83 @@ static int slbn_change(struct Qdisc *sch, struct nlattr *opt,
 	return err;
 }
 
+/**
+ * struct slbn_walker - looks for the only class of a qdisc
+ * @walker: visits each class
+ * @cl: the last one that was visited
+ */
+struct slbn_walker {
+	struct qdisc_walker walker;
+	unsigned long cl;
+};
+
+static int slbn_visit(struct Qdisc *sch, unsigned long cl,
+		      struct qdisc_walker *arg)
+{
+	container_of(arg, struct slbn_walker, walker)->cl = cl;
+	return arg->count ? -1 : 0;
+}
+
+/* The child of a qdisc with one class, such as tbf and netem; otherwise NULL. */
+static struct Qdisc *slbn_only_child(struct Qdisc *sch)
+{
+	const struct Qdisc_class_ops *ops = sch->ops->cl_ops;
+	struct slbn_walker only = { .walker.fn = slbn_visit };
+
+	if (!ops || !ops->leaf)
+		return NULL;
+	ops->walk(sch, &only.walker);
+	return only.cl && !only.walker.stop ? ops->leaf(sch, only.cl) : NULL;
+}
+
+/*
+ * Add the bytes that the band of unassigned packets of a drr_fq has sent, which may
+ * be below a shaper or netem; false for another qdisc, and without bands.
+ */
+static bool slbn_add_unassigned(struct Qdisc *queue, u64 *bytes)
+{
+	struct gnet_dump dump = {
+		.compat_tc_stats = TCA_STATS,
+		.compat_xstats = TCA_XSTATS,
+	};
+	const struct tc_drr_fq_xstats *stats;
+	bool found;
+
+	while (queue && strcmp(queue->ops->id, "drr_fq"))
+		queue = slbn_only_child(queue);
+	if (!queue)
+		return false;
+	if (queue->ops->cl_ops->dump_stats(queue, DRR_FQ_BAND_UNASSIGNED + 1,
+					   &dump))
+		return false;
+	stats = dump.xstats;
+	found = dump.xstats_len >= offsetofend(typeof(*stats), type) &&
+		stats->type == DRR_FQ_XSTATS_BAND;
+	kfree(stats);
+	*bytes += dump.tc_stats.bytes;
+	return found;
+}
+
+static bool slbn_unassigned(struct slbn_link *link, u64 *bytes)
+{
+	struct slbn_sched *q = qdisc_priv(link->qdisc);
+	unsigned int n;
+
+	if (!q->root)
+		return slbn_add_unassigned(q->queues[SLBN_CLASS_DATA], bytes);
+	for (n = 0; n < link->dev->real_num_tx_queues; n++)
+		if (!slbn_add_unassigned(slbn_root_leaf(link->qdisc, n + 1),
+					 bytes))
+			return false;
+	return true;
+}
+
 static const struct slbn_link_ops slbn_link_ops = {
 	.egress = slbn_egress_hook,
 	.ingress = slbn_ingress,
 	.local = slbn_local_hooks,
 	.forward = slbn_forward_hooks,
+	.unassigned = slbn_unassigned,
 	.notify = slbn_genl_notify,
 	.event = slbn_genl_event,
 };
@@ -242,8 +316,7 @@ static int slbn_init(struct Qdisc *sch, struct nlattr *opt,
 			slbn_create_queues(sch, extack);
 	if (err)
 		goto wipe;
-	link = slbn_link_add(qdisc_dev(sch), sch->handle, q->root, &config,
-			     &slbn_link_ops, extack);
+	link = slbn_link_add(sch, q->root, &config, &slbn_link_ops, extack);
 	if (IS_ERR(link)) {
 		err = PTR_ERR(link);
 		goto wipe;

@@ -86,6 +86,7 @@ struct net_event {
  * @stats: counters
  * @headroom: parameters of headroom auto, if its C is not 0
  * @measured: state of headroom auto
+ * @unassigned: bytes of unassigned packets that the link has sent
  * @moves: how often it has moved what the plan hands out
  * @delay: ns
  * @limit: largest sum of rates and of holds that is expected, bit/s: its
@@ -102,6 +103,7 @@ struct net_link {
 	struct slbn_link_stats stats;
 	struct slbn_headroom_params headroom;
 	struct slbn_headroom measured;
+	u64 unassigned;
 	u32 moves;
 	u64 delay;
 	u64 limit;
@@ -424,11 +426,15 @@ static inline void net_measure(struct net_link *link,
 			       const struct slbn_packet *pkt)
 {
 	u32 octets = 14 + 20 + 8;
+	bool over;
 	u64 plan;
 
 	if (!link->headroom.C)
 		return;
-	if (slbn_headroom_update(&link->headroom, &link->measured, net.now)) {
+	over = slbn_headroom_update(&link->headroom, &link->measured, net.now);
+	over |= slbn_headroom_measure(&link->headroom, &link->measured,
+				      link->unassigned, net.now);
+	if (over) {
 		plan = slbn_headroom_plan(&link->headroom, &link->measured);
 		link->moves += plan != link->params.P;
 		link->params.P = plan;

@@ -449,7 +449,7 @@ const struct command link_commands[] = {
 			"  control    limit of control packets, of the rate; 0.1% to 100%\n"
 			"  headroom   part of the rate that fair shares leave free for control\n"
 			"             packets and new sessions; 0% to 50%; auto: what control packets\n"
-			"             take, unassigned, and 0.5%\n"
+			"             and those without a session take, and 0.5%\n"
 			"  unassigned the most that packets without a session take, for headroom\n"
 			"             auto; 0% to 50%\n"
 			"  commit     on: no session's rate rises before others have released what it\n"

@@ -130,7 +130,6 @@ static void count_control(struct sim *sim, const struct packet *packet,
 	const struct slbn_headroom_params params = {
 		.C = rate,
 		.control = rate * CONTROL_MAX / 1000,
-		.measures_unassigned = true,
 		.epoch = sim->options.epoch ? sim->options.epoch : EPOCH,
 	};
 

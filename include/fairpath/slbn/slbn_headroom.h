@@ -21,8 +21,10 @@
  * the plan rise in between, as at least half of it is in one of these epochs.
  *
  * The safety of the commit does not depend on the plan: rates in use are at most
- * the capacity, whatever the reserves are. A kind that is not measured has its
- * largest reserve.
+ * the capacity, whatever the reserves are. Control packets are counted one by one,
+ * unassigned packets are measured about once in an epoch, if the link can tell them
+ * from others. While it cannot, and in the first epochs in which it can, they have
+ * their largest reserve.
  */
 #ifndef SLBN_HEADROOM_H
 #define SLBN_HEADROOM_H
@@ -41,21 +43,18 @@
  * @C: capacity, bit/s, 10^3 to 10^12
  * @control: largest reserve for control packets, bit/s, at most @C
  * @unassigned: largest reserve for unassigned packets, bit/s, at most @C
- * @measures_unassigned: slbn_headroom_count_unassigned() is called; otherwise the
- *	whole of @unassigned is reserved
  * @epoch: ns, 10^7 to 3.6 * 10^12
  */
 struct slbn_headroom_params {
 	u64 C;
 	u64 control;
 	u64 unassigned;
-	bool measures_unassigned;
 	u64 epoch;
 };
 
 /**
  * struct slbn_reserve - reserve for one kind of traffic
- * @bits: sent in this epoch
+ * @bits: sent in this epoch, if packets are counted
  * @taken: rates of the epochs before, the latest first, bit/s
  * @rate: the reserve, bit/s
  * @settling: epochs until it is compared with the load once more after a rise
@@ -71,12 +70,18 @@ struct slbn_reserve {
  * struct slbn_headroom - state
  * @epoch_start: start of this epoch, ns
  * @control: of control packets
- * @unassigned: of unassigned packets
+ * @unassigned: of unassigned packets, if they are measured
+ * @is_measured: they are
+ * @measured: bytes of them until @measured_at
+ * @measured_at: time of the last measurement, also of one that failed, ns
  */
 struct slbn_headroom {
 	u64 epoch_start;
 	struct slbn_reserve control;
 	struct slbn_reserve unassigned;
+	bool is_measured;
+	u64 measured;
+	u64 measured_at;
 };
 
 /**
@@ -100,15 +105,12 @@ static inline void slbn_headroom_count_control(struct slbn_headroom *v,
 	v->control.bits += bits;
 }
 
-/**
- * slbn_headroom_count_unassigned() - count unassigned packets that the link sends
- * @v: state, after slbn_headroom_update() with the present time
- * @bits: their length, in an epoch at most 3.6 * 10^15
- */
-static inline void slbn_headroom_count_unassigned(struct slbn_headroom *v,
-						  u64 bits)
+/* A rate, bit/s. Of more than 18 petabits, only these; @time, ns, is at least 1 ms. */
+static inline u64 slbn_rate_of(u64 bits, u64 time)
 {
-	v->unassigned.bits += bits;
+	/* 10 bits in 10 ms are 1 kbit/s: with ms, no product overflows. */
+	return fp_div(fp_min64(bits, ~0ULL / 1000) * 1000,
+		      fp_div(time, 1000000));
 }
 
 /* The reserve for a rate that was measured, bit/s. */
@@ -124,18 +126,18 @@ static inline u64 slbn_reserve_for(const struct slbn_headroom_params *p,
 	return fp_min64(steps * step, most);
 }
 
-/* @epochs have ended, at least 1; all but the first one without traffic. */
+/*
+ * @epochs have ended, at least 1: the first one with @taken, bit/s, the others
+ * without traffic.
+ */
 static inline void slbn_reserve_update(const struct slbn_headroom_params *p,
 				       struct slbn_reserve *r, u64 most,
-				       u64 epochs)
+				       u64 taken, u64 epochs)
 {
-	/* 10 bits in 10 ms are 1 kbit/s: with ms, no product overflows. */
-	u64 taken = fp_div(r->bits * 1000, fp_div(p->epoch, 1000000));
 	u64 largest = 0, needed;
 	u32 n;
 
 	taken = fp_min64(taken, most);
-	r->bits = 0;
 	for (n = SLBN_HEADROOM_EPOCHS; n--;) {
 		if (n >= epochs)
 			r->taken[n] = r->taken[n - epochs];
@@ -174,9 +176,72 @@ static inline bool slbn_headroom_update(const struct slbn_headroom_params *p,
 		return false;
 	epochs = fp_div(now - v->epoch_start, p->epoch);
 	v->epoch_start += epochs * p->epoch;
-	slbn_reserve_update(p, &v->control, p->control, epochs);
-	slbn_reserve_update(p, &v->unassigned, p->unassigned, epochs);
+	slbn_reserve_update(p, &v->control, p->control,
+			    slbn_rate_of(v->control.bits, p->epoch), epochs);
+	v->control.bits = 0;
 	return true;
+}
+
+/**
+ * slbn_headroom_is_due() - is it time to measure what unassigned packets take?
+ * @p: parameters
+ * @v: state
+ * @now: time, ns
+ *
+ * Return: whether an epoch is over since the last measurement.
+ */
+static inline bool slbn_headroom_is_due(const struct slbn_headroom_params *p,
+					const struct slbn_headroom *v, u64 now)
+{
+	return now >= v->measured_at && now - v->measured_at >= p->epoch;
+}
+
+/**
+ * slbn_headroom_measure() - follow what unassigned packets take
+ * @p: parameters
+ * @v: state
+ * @bytes: of the unassigned packets that the link has sent since any time; less than
+ *	before if the counter was reset
+ * @now: time, ns
+ *
+ * To be called at least once in an epoch while the link has sessions: what took
+ * longer counts as one epoch, with its mean.
+ *
+ * Return: whether an epoch was over; then slbn_headroom_plan() may have changed.
+ */
+static inline bool slbn_headroom_measure(const struct slbn_headroom_params *p,
+					 struct slbn_headroom *v, u64 bytes,
+					 u64 now)
+{
+	u64 sent = bytes < v->measured ? bytes : bytes - v->measured;
+
+	if (v->is_measured && !slbn_headroom_is_due(p, v, now))
+		return false;
+	if (v->is_measured) {
+		u64 rate = slbn_rate_of(sent * 8, now - v->measured_at);
+
+		slbn_reserve_update(p, &v->unassigned, p->unassigned, rate, 1);
+	} else {
+		v->unassigned = (struct slbn_reserve){
+			.rate = p->unassigned,
+			.settling = SLBN_HEADROOM_EPOCHS,
+		};
+		v->is_measured = true;
+	}
+	v->measured = bytes;
+	v->measured_at = now;
+	return true;
+}
+
+/**
+ * slbn_headroom_end_measure() - the link cannot tell unassigned packets any more
+ * @v: state; slbn_headroom_plan() may have changed
+ * @now: time, ns
+ */
+static inline void slbn_headroom_end_measure(struct slbn_headroom *v, u64 now)
+{
+	v->is_measured = false;
+	v->measured_at = now;
 }
 
 /**
@@ -189,11 +254,11 @@ static inline bool slbn_headroom_update(const struct slbn_headroom_params *p,
 static inline u64 slbn_headroom_plan(const struct slbn_headroom_params *p,
 				     const struct slbn_headroom *v)
 {
-	u64 reserved = fp_div(p->C * SLBN_HEADROOM_REST, 1000) +
-		       fp_min64(v->control.rate, p->control) +
-		       (p->measures_unassigned ?
-				fp_min64(v->unassigned.rate, p->unassigned) :
-				p->unassigned);
+	u64 reserved =
+		fp_div(p->C * SLBN_HEADROOM_REST, 1000) +
+		fp_min64(v->control.rate, p->control) +
+		(v->is_measured ? fp_min64(v->unassigned.rate, p->unassigned) :
+				  p->unassigned);
 
 	return p->C - fp_min64(reserved, p->C / 2);
 }

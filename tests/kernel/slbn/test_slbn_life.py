@@ -282,6 +282,68 @@ def test_plan_follows_control_packets_and_rests(on: Lane) -> None:
     assert on.state.N + on.state.previous_N == 0
 
 
+#: Where a drr_fq with bands is found, and commands that put other queues there.
+BANDED = {
+    "child": ("1:1", ""),
+    "below a shaper": (
+        "20:1",
+        "qdisc replace dev a0 parent 1:1 handle 20: tbf rate 1gbit burst 50k limit 1mb",
+    ),
+    "below netem": (
+        "30:1",
+        "qdisc replace dev a0 parent 1:1 handle 20: tbf rate 1gbit burst 50k limit 1mb\n"
+        "qdisc replace dev a0 parent 20:1 handle 30: netem limit 1000",
+    ),
+}
+
+
+@pytest.mark.parametrize(("parent", "others"), BANDED.values(), ids=BANDED)
+def test_plan_follows_unassigned_packets_of_bands(on: Lane, parent: str, others: str) -> None:
+    """headroom auto: what is reserved for them is what they take, where bands tell them."""
+    most = 50 * RATE // 1000
+    on.attach(rate=RATE, epoch=100 * MS, headroom_auto=1, unassigned=50)
+    least = on.state.plan
+    with on.a.entered():
+        batch("tc", f"{others}\nqdisc replace dev a0 parent {parent} handle 9: drr_fq bands\n")
+    with on.sessions(20):
+        # Not in the first four epochs.
+        begun = on.state
+        wait_for(lambda: on.state.plan > least)
+        assert rotations(begun, on.state) >= 4
+        # No such packets: nothing but the rest and what the few control packets need.
+        wait_for(lambda: rotations(begun, on.state) >= 20)
+        free = RATE - on.state.plan
+        assert free < 5 * RATE // 1000 + most // 2
+        with on.flood():
+            # 3.8 Mbit/s.
+            wait_for(lambda: RATE - on.state.plan >= free + 3 * MEGA)
+            wait_for(lambda: on.state.held == on.state.plan)
+            flooded = on.state.plan
+            assert RATE - flooded < free + most
+        wait_for(lambda: on.state.plan >= flooded + 3 * MEGA)
+        # Without bands they cannot be told from others.
+        with on.a.entered():
+            batch("tc", f"qdisc replace dev a0 parent {parent} handle 8: pfifo\n")
+        wait_for(lambda: RATE - on.state.plan >= RATE - least)
+
+
+def test_unassigned_packets_of_two_classes_are_not_measured(on: Lane) -> None:
+    """A qdisc with several classes may have packets that are in no band."""
+    on.attach(rate=RATE, epoch=100 * MS, headroom_auto=1, unassigned=50)
+    least = on.state.plan
+    with on.a.entered():
+        batch(
+            "tc",
+            "qdisc replace dev a0 parent 1:1 handle 20: prio bands 2 priomap"
+            + 16 * " 1"
+            + "\nqdisc replace dev a0 parent 20:2 handle 9: drr_fq bands\n",
+        )
+    with on.sessions(10):
+        begun = on.state
+        wait_for(lambda: rotations(begun, on.state) >= 12)
+        assert on.state.plan <= least
+
+
 def test_epoch_and_memory_changes_keep_sessions_counted(on: Lane) -> None:
     on.attach(rate=RATE, epoch=300 * MS)
 
