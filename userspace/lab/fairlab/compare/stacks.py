@@ -26,7 +26,7 @@ BANDED = "headroom auto unassigned 1%"
 FIFOS = "flows 1 flows_new 1 hosts 1"
 #: slbnd for such links: what is above rates may use whatever is idle.
 MARKING = (("windows", "on"), ("borrow", "on"), ("marks", "on"), ("excess", "unassigned"))
-#: The same, but nothing is sent above rates.
+#: The same, but nothing is sent above assigned rates.
 STRICT = (("windows", "on"), ("borrow", "off"), ("marks", "on"))
 FIFO = Stack("slbn-fifo", "drr_fq", f"{BANDS} {FIFOS}", slbn=BANDED, agent=MARKING)
 STACKS = {
@@ -49,7 +49,7 @@ STACKS = {
         ),
         Stack("slbn-bands", "drr_fq", BANDS, slbn=BANDED, agent=MARKING),
         FIFO,
-        replace(FIFO, name="slbn-fifo-strict", agent=(*MARKING, ("borrow", "off"))),
+        replace(FIFO, name="slbn-fifo-strict", agent=STRICT),
         replace(FIFO, name="slbn-fifo-one-plain", first_link=f"{LIMIT} flows 1"),
         replace(
             FIFO,
