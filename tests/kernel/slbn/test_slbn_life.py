@@ -590,14 +590,16 @@ def test_tcp_over_two_queues_loses_nothing(peer: str, root: str) -> None:
         if root != "mq":
             stack.enter_context(on.sessions())
             wait_for(on.settled(RATE))
-        # Their ports choose the queue.
-        for _ in range(8):
+        # Their ports choose the queue: all eight the same one in one of 128 runs.
+        for number in range(32):
             with connection(Pair(on.a, on.b)) as flow:
                 flow.pump(MEGA)
                 assert flow.info["total_retrans"] == 0
-        queues = [each for each in on.rtnetlink.qdiscs(on.index) if each.kind == "fq"]
-        assert [each.drops for each in queues] == [0, 0]
-        assert min(each.sent_bytes for each in queues) > MEGA
+            queues = [each for each in on.rtnetlink.qdiscs(on.index) if each.kind == "fq"]
+            assert [each.drops for each in queues] == [0, 0]
+            if number >= 7 and min(each.sent_bytes for each in queues) > MEGA:
+                return
+        raise AssertionError("one of the queues was not used")
 
 
 OWNED = re.compile(r"sch_slbn: (slbn 1:|another slbn) owns this device: change or delete it")
