@@ -110,6 +110,7 @@ static int gaimd_preset_friendly(struct gaimd_params *params, const char *text)
 		return -EINVAL;
 	}
 	params->alpha = alpha(params->beta);
+	params->beta_ecn = 0;
 	return 0;
 }
 
@@ -135,6 +136,8 @@ static const char *gaimd_preset_name(const void *params)
 	for (i = 0; i < ARRAY_SIZE(gaimd_presets); i++)
 		if (!memcmp(p, &gaimd_presets[i].params, sizeof(*p)))
 			return gaimd_presets[i].name;
+	if (p->beta_ecn)
+		return "custom";
 	if (p->alpha == gaimd_alpha_td(p->beta))
 		return "td-friendly";
 	if (p->alpha == gaimd_alpha_to(p->beta))

@@ -64,6 +64,17 @@ def test_gaimd_friendly_presets_use_the_current_beta(ns: Namespace) -> None:
     assert ns.sysctl("gaimd_alpha") == "583"
 
 
+@pytest.mark.parametrize("preset", ["gaimd", "tcp", "td-friendly 750", "to-friendly 875"])
+def test_gaimd_presets_treat_marks_as_losses(ns: Namespace, preset: str) -> None:
+    """With another reaction to marks, the parameters are those of no preset."""
+    ns.sysctl("gaimd_preset", "tcp")
+    ns.sysctl("gaimd_beta_ecn", 800)
+    assert ns.sysctl("gaimd_preset") == "custom"
+    ns.sysctl("gaimd_preset", preset)
+    assert ns.sysctl("gaimd_beta_ecn") == "0"
+    assert ns.sysctl("gaimd_preset") == preset.partition(" ")[0]
+
+
 def test_bic_presets(ns: Namespace) -> None:
     assert ns.sysctl("bic_preset", "linux") == "linux"
     names = ("smax", "smin", "beta", "low_window", "fast_convergence", "form")
