@@ -11,6 +11,9 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from fairvm import modules
+from fairvm.cache import Kernel
+from fairvm.errors import VmError
 
 TOP = Path(__file__).resolve().parents[2]
 SECONDS = 1200
@@ -98,3 +101,19 @@ def test_errors_name_the_installed_command(venv: Path) -> None:
     done = run(venv, "modules", "6.1", "--engine", "native", program="fairvm-kernel")
     assert done.returncode == 2
     assert done.stderr.startswith("fairvm-kernel: ") and "source tree" in done.stderr
+
+
+def test_missing_compiler_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the kernel has been built before, and only the guest's own modules are to be."""
+    kernel = Kernel(tmp_path / "kernel")
+    kernel.headers.mkdir(parents=True)
+    (kernel.headers / "Module.symvers").touch()
+    monkeypatch.setattr(modules, "build_dir", lambda: tmp_path)
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    monkeypatch.setenv("PATH", str(programs))
+    for name in ("gcc", "make"):
+        with pytest.raises(VmError, match=rf"^{name} is missing \(package {name}\): "):
+            modules.build_guest_modules(kernel)
+        (programs / name).symlink_to("/bin/true")
+    modules.build_guest_modules(kernel)

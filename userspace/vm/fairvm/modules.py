@@ -115,6 +115,8 @@ def build_guest_modules(kernel: Kernel) -> Path:
             for source in GUEST_MODULES.iterdir():
                 # With its time, so that make does not compile it again.
                 shutil.copy2(source, build)
+            for program in ("gcc", "make"):
+                need(program, program)
             command = ["make", "--no-print-directory", "-C", str(kernel.headers.resolve())]
             run([*command, f"M={build}", *kernel.make_variables, "modules"])
             built_for.write_text(state(kernel, [*sources, *build.glob("*.ko")]))
