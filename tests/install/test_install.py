@@ -562,6 +562,18 @@ def test_dkms_leaves_unsupported_kernels_alone(release: str, kernel: Path, tmp_p
     assert dkms.installed() == set()
 
 
+@pytest.mark.parametrize("release", ["6.0.0-1-amd64", "7.3.0-1-amd64"])
+def test_package_for_unsupported_kernel(release: str, kernel: Path, tmp_path: Path) -> None:
+    """What the script of our own package runs: DKMS says why, and compiles nothing."""
+    dkms = Dkms(tmp_path, kernel, "tcp_gaimd")
+    dkms.release(release)
+    assert dkms.dkms("add", dkms.package).returncode == 0
+    ours = {"DPKG_MAINTSCRIPT_NAME": "postinst", "DPKG_MAINTSCRIPT_PACKAGE": "fairpath-gaimd-dkms"}
+    done = dkms.dkms("build", dkms.package, "-k", release, **ours)
+    assert done.returncode == 77 and "BUILD_EXCLUSIVE" in done.stdout, done.stdout
+    assert not list(tmp_path.rglob("*.o")) and dkms.installed() == set()
+
+
 def test_failing_dkms_build_does_not_fail_the_kernel(kernel: Path, tmp_path: Path) -> None:
     """With a kernel that is supported by its number, but for which nothing compiles."""
     dkms = Dkms(tmp_path, kernel, "tcp_gaimd")
