@@ -39,10 +39,10 @@ from fairlab.slbn import (
     backbone_report,
     guest,
     sessions,
-    sessions_guest,
     sessions_tcp,
 )
 from fairlab.slbn.mesh import Mesh, Wire
+from fairlab.slbn.sessions_plan import Session
 
 from tests.lab import test_gate
 from tests.lab.labtools import scenario
@@ -89,7 +89,7 @@ MESH = Mesh(
 )
 SESSIONS = sessions.Plan(
     MESH,
-    tuple(sessions.Session(source, "r2", 0.0) for source in ("r0", "r0", "r1", "r1")),
+    tuple(Session(source, "r2", 0.0) for source in ("r0", "r0", "r1", "r1")),
     4.0,
     headroom=50,
     packet=1000,
@@ -144,7 +144,7 @@ PIPELINES = {
     "backbone": of_backbone("fq_codel"),
     "backbone-slbn": of_backbone("slbn"),
     "sessions": Pipeline(
-        lambda work: sessions_guest.measure(SESSIONS, work, QUIET),
+        lambda work: guest.measure(SESSIONS.experiment(), work, QUIET),
         SESSIONS.read,
         3,
         reasons={

@@ -763,7 +763,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Done:
 
 @pytest.mark.tier("all")
 def test_real_run_stores_all_files(run: Done) -> None:
-    assert f"fairlab: slbn: {len(backbone.NUMBERS)} flows in {backbone.SHORTEST} s" in run.steps
+    assert f"fairlab: slbn: {backbone.SHORTEST} s" in run.steps
     assert run.printed["directory"] == str(run.directory)
     assert run.printed["engine"]["name"] == "virtual"
     assert run.printed["kernel"]["release"].startswith("6.1.")

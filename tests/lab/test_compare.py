@@ -398,7 +398,14 @@ def test_fair_goodput() -> None:
 
 def wires(each_second: int = 1_250_000) -> dict[str, dict[str, list[int]]]:
     """Samples of the link; 2 s of it wait."""
-    return {"l.r": {"sent": [each_second * n for n in range(1, 11)], "held": [2_500_000] * 10}}
+    sent = [each_second * n for n in range(1, 11)]
+    return {
+        "l.r": {
+            "sent": sent,
+            "packets": [size // 1000 for size in sent],
+            "held": [2_500_000] * 10,
+        }
+    }
 
 
 def write_run(work: Path, **changes: Any) -> None:

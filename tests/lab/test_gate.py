@@ -137,41 +137,10 @@ def flows_of_experiment(kind: str, sent: int) -> Break:
 # --- the backbone -------------------------------------------------------------------------------
 
 
-def each_wire(column: str, change: Callable[[list[Any]], None]) -> Break:
-    """Change a column of all links."""
-
-    def broken(run: Any) -> None:
-        wires = run["wires"] if isinstance(run, dict) else run.links
-        for kept in wires.values():
-            change(kept[column])
-
-    return broken
-
-
-def last(value: int) -> Callable[[list[Any]], None]:
-    def change(column: list[Any]) -> None:
-        column[-1] = value
-
-    return change
-
-
-def one_wire_loses(run: Any) -> None:
-    wires = run["wires"] if isinstance(run, dict) else run.links
-    next(iter(wires.values()))["hidden"][-1] = 3
-
-
 def slow_wires(run: dict[str, Any]) -> None:
     """Packets wait, and the links send half of their rates."""
     for kept in run["wires"].values():
         kept["held"][:] = [10**6] * len(kept["held"])
-
-
-# --- sessions -----------------------------------------------------------------------------------
-
-
-def slow_sessions(run: sessions.Recording) -> None:
-    for kept in run.links.values():
-        kept["held"][:] = [10**8] * len(kept["held"])
 
 
 # --- TCP beside SLBN ----------------------------------------------------------------------------
@@ -182,6 +151,7 @@ TCP_PLAN = TcpPlan("slbn", 10**7, sessions_tcp.draw(9, 30, ("cubic",), 1), 30)
 def tcp_run(_: Path) -> Record:
     times = [0.1 * n for n in range(101)]
     wire = {"held": [126_000] * 101, "sent": [125_000 * n for n in range(101)]}
+    wire["packets"] = [100 * n for n in range(101)]
     count = len(TCP_PLAN.flows)
     document = {
         "times": times, "wires": {"sea.den": wire}, "load": {"backlog_drops": 0}, "virtual": True,
@@ -298,16 +268,16 @@ PIPELINES = {
         },
     ),
     "sessions": Pipeline(
-        lambda _: test_sessions.made_up(),
-        lambda run, _: sessions.check(run),
+        lambda _: test_sessions.made_up_record(),
+        lambda run, _: sessions.check(test_sessions.PLAN, run),
         {
-            "lost packets": put("around", "load", "backlog_drops", 3),
-            "lost in delays": one_wire_loses,
-            "mtu": each_wire("packets", last(1)),
-            "rate": slow_sessions,
-            "slbnd": put("agents", {"a": "cannot pace"}),
-            "kernel": put("around", "kernel_errors", KERNEL),
-            "changed": put("around", "changed", CHANGED),
+            "lost packets": put("document", "load", "backlog_drops", 3),
+            "lost in delays": put("document", "hidden", 3),
+            "mtu": put("document", "wires", "a.b", "packets", -1, 1),
+            "rate": put("document", "wires", "a.b", "held", [10**8] * 5),
+            "slbnd": put("document", "agents", {"a": "cannot pace"}),
+            "kernel": put("document", "kernel_errors", KERNEL),
+            "changed": put("document", "changed", CHANGED),
         },
         never=NO_TCP,
     ),

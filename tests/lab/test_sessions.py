@@ -24,9 +24,10 @@ from fairlab.slbn import abilene, geant, maxmin, mesh, sessions_plan, sessions_t
 from fairlab.slbn.experiment import TCP_PART, Flow
 from fairlab.slbn.mesh import Mesh, Wire
 from fairlab.slbn.network import trunks
-from fairlab.slbn.sessions import Loss, Plan, Recording, Session
-from fairlab.slbn.sessions_analysis import Comparison, quantile, summary
-from fairlab.slbn.sessions_plan import Churn
+from fairlab.slbn.record import Record
+from fairlab.slbn.sessions import Plan, Recording
+from fairlab.slbn.sessions_analysis import Comparison, summary
+from fairlab.slbn.sessions_plan import Churn, Loss, Session
 from matplotlib.figure import Figure
 
 from tests.lab.labtools import held
@@ -165,27 +166,37 @@ CAPACITY = 12 * MBIT
 LATE = 0.1
 
 
-def made_up() -> Recording:
+PLAN = Plan(
+    Mesh("two", ("a", "b"), (Wire("a", "b", CAPACITY, 10_000),)),
+    (Session("a", "b", 0), Session("a", "b", 1), Session("a", "b", 1, 2)),
+    4,
+    every=1,
+)
+
+
+def made_up_record() -> Record:
     """Three sessions on a link; the third leaves at 2 s.  Max-min rates arrive LATE s later."""
-    network = Mesh("two", ("a", "b"), (Wire("a", "b", CAPACITY, 10_000),))
-    found = (Session("a", "b", 0), Session("a", "b", 1), Session("a", "b", 1, 2))
-    plan = Plan(network, found, 4, every=1)
-    recording = Recording(plan)
-    recording.asked = [(0, 0, None), (1, 1, None), (1, 2, None), (2, 2, 0)]
     third, half = CAPACITY // 3, CAPACITY // 2
-    recording.rates = [(LATE, 0, CAPACITY), (1 + LATE, 0, third), (1 + LATE, 1, third)]
-    recording.rates += [(1 + LATE, 2, third), (2 + LATE, 0, half), (2 + LATE, 1, half)]
-    recording.last = {n: (half, 100, 0, 20_000_000, 1) for n in (0, 1)}
-    recording.times = [0, 1, 2, 3, 4]
+    rates = [(LATE, 0, CAPACITY), (1 + LATE, 0, third), (1 + LATE, 1, third)]
+    rates += [(1 + LATE, 2, third), (2 + LATE, 0, half), (2 + LATE, 1, half)]
     busy = {
         "sent": [0, 15_000, 30_000, 45_000, 60_000], "packets": [0, 20, 40, 60, 80],
-        "held": [0, 3000, 0, 0, 0], "hidden": [0] * 5, "control": [0, 1000, 2000, 3000, 4000],
+        "held": [0, 3000, 0, 0, 0], "drops": [0] * 5, "control": [0, 1000, 2000, 3000, 4000],
+        "control_drops": [0] * 5,
     }  # fmt: skip
-    recording.links = {"a.b": busy, "b.a": {column: [0] * 5 for column in busy}}
-    recording.agents = {"a": "", "b": ""}
-    recording.around = {"load": {"backlog_drops": 0}, "virtual": True}
-    recording.around |= {"kernel_errors": [], "changed": []}
-    return recording
+    document = {
+        "asked": [(0, 0, None), (1, 1, None), (1, 2, None), (2, 2, 0)], "rates": rates, "died": [],
+        "last": {str(n): (half, 100, 0, 20_000_000, 1) for n in (0, 1)}, "sent": 0,
+        "times": [0, 1, 2, 3, 4], "hidden": 0, "arrived": {}, "agents": {"a": "", "b": ""},
+        "wires": {"a.b": busy, "b.a": {column: [0] * 5 for column in busy}},
+        "load": {"backlog_drops": 0}, "virtual": True, "out_of_memory": {"TCPOFODrop": 0},
+        "kernel_errors": [], "changed": [],
+    }  # fmt: skip
+    return Record(PLAN.experiment(), document, [], [], {})
+
+
+def made_up() -> Recording:
+    return Recording.of(PLAN, made_up_record())
 
 
 def test_max_min_reference_follows_joins_and_leaves() -> None:
@@ -245,9 +256,7 @@ def test_sessions_of_a_failed_node_do_not_count() -> None:
     assert comparison.last_change == 3
 
 
-def test_quantiles() -> None:
-    assert quantile([3, 1, 2], 0.5) == 2
-    assert quantile([0, 10], 0.9) == pytest.approx(9)
+def test_summary() -> None:
     assert summary([1, 2, 3]) == [2, 1.2, 2.8, 1, 3]
     assert summary([]) == []
 

@@ -9,7 +9,7 @@ The packages are layers; each imports only from those before it:
     run        engines and jobs; what measures a job in the kernel under test, and its traffic
     results    from raw data to results: analysis, validity, storage, tables, plots
     slbn       experiments with SLBN: sessions, backbones, the max-min reference, the simulator;
-               what measures all of them and the comparisons, where hosts send (slbn/guest.py)
+               what measures all of them and the comparisons (slbn/guest.py)
     figures    published figures: studies, and the gallery that runs and draws them
     compare    one workload on many stacks, as studies of the gallery
     cli        the command line: a module for each command

@@ -14,12 +14,11 @@ from fairlab.model.experiment import Layout
 from fairlab.model.scenario import Scenario
 from fairlab.run import dumbbell, experiment, flenttest, job
 from fairlab.run.progress import STYLE, STYLES, Progress
-from fairlab.slbn import backbone, guest, sessions, sessions_guest, sessions_tcp
+from fairlab.slbn import backbone, guest, sessions, sessions_tcp
+from fairlab.slbn.record import Measured
 
 
-def measure_experiment(
-    plan: compare_plan.Plan | sessions_tcp.TcpPlan, directory: Path, progress: Progress
-) -> None:
+def measure_experiment(plan: Measured[Any], directory: Path, progress: Progress) -> None:
     guest.measure(plan.experiment(), directory, progress)
 
 
@@ -29,7 +28,7 @@ MEASURERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Path, Progress],
     "flent": (flenttest.Request.from_json, flenttest.measure),
     "experiment": (Layout.from_json, experiment.measure),
     "backbone": (backbone.Plan.from_json, backbone.measure),
-    "sessions": (sessions.Plan.from_json, sessions_guest.measure),
+    "sessions": (sessions.Plan.from_json, measure_experiment),
     "sessions-tcp": (sessions_tcp.TcpPlan.from_json, measure_experiment),
     "compare": (compare_plan.Plan.from_json, measure_experiment),
 }

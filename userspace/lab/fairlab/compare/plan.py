@@ -35,13 +35,11 @@ from fairlab.model.qdisc import Qdisc
 from fairlab.net.network import AMPLE, Hosts
 from fairlab.results import statistics, waits
 from fairlab.run import engine
-from fairlab.run.engine import Engine
-from fairlab.run.job import Job
-from fairlab.slbn import maxmin, network, sessions
+from fairlab.slbn import maxmin, network
 from fairlab.slbn.experiment import L4S, TCP_PART, UDP_PART, Change, Experiment, Flow
 from fairlab.slbn.mesh import Mesh, link_name
 from fairlab.slbn.network import access, senders_of
-from fairlab.slbn.record import Record
+from fairlab.slbn.record import AGENT_SOURCES, Measured, Record
 
 #: Buffers never limit a window: seconds at the rate of the fastest link.
 WINDOW_SECONDS = 2
@@ -50,7 +48,7 @@ Numbers = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Plan(Plain, Job[Numbers]):
+class Plan(Plain, Measured[Numbers]):
     """A workload with a seed, on a stack, under a congestion control."""
 
     kind = "compare"
@@ -104,11 +102,8 @@ class Plan(Plain, Job[Numbers]):
         if self.cc in ("bic", "gaimd"):
             found.append(f"tcp_{self.cc}")
         if STACKS[self.stack].slbn is not None:
-            found += sessions.AGENT_SOURCES
+            found += AGENT_SOURCES
         return tuple(found)
-
-    def duration(self) -> float:
-        return self.seconds
 
     def guest_memory(self) -> int:
         return self.memory
@@ -119,20 +114,10 @@ class Plan(Plain, Job[Numbers]):
         most = max(wire.rate for wire in self.mesh.wires)
         return 2048 if most < 10**9 else 4096 if most < 10**10 else 16384
 
-    def check_engine(self, engine: Engine) -> None:
-        sessions.require_virtual(engine)
-
-    def build(self) -> None:
-        sessions.build_programs("traffic")
-
     def read(self, work: Path) -> Numbers:
         return read(self, work)
 
-    def conditions(self, work: Path) -> dict[str, Any]:
-        return Record.read(self.experiment(), work).conditions()
-
     def experiment(self) -> Experiment:
-        """What a guest measures."""
         stack = STACKS[self.stack]
         built = self.network()
         return Experiment(
@@ -250,7 +235,7 @@ class Plan(Plain, Job[Numbers]):
 
 def read(plan: Plan, work: Path) -> Numbers:
     """The measures of a run, whose raw data is in WORK; CannotRunError if it is disturbed."""
-    record = Record.read(plan.experiment(), work)
+    record = plan.record(work)
     record.check()
     document = record.document
     before, got, delays, ended, retransmits, segments = tcp(plan, record)

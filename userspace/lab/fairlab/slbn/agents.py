@@ -37,6 +37,7 @@ class Agents:
     def __init__(self, lab: Laboratory) -> None:
         self.lab = lab
         self.processes: dict[str, Any] = {}
+        self.connections: dict[str, Any] = {}
 
     def socket(self, router: str) -> Path:
         """The agent's control socket."""
@@ -61,8 +62,11 @@ class Agents:
         return text.strip().replace("\n", "; ")
 
     def printed(self) -> dict[str, str]:
-        """What the agents have printed: an agent goes on after a problem."""
-        return {router: self.output(router) for router in self.processes}
+        """What the agents have printed, and whether they have ended: they go on after a problem."""
+        return {
+            router: self.output(router) or ("" if process.poll() is None else "it has ended")
+            for router, process in self.processes.items()
+        }
 
     def connect(self, router: str, stack: ExitStack, deadline: float) -> Any:
         """A connection to a starting agent, by DEADLINE (monotonic); STACK closes it."""

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""An experiment on a backbone, as data: network, flows, agents, and what is recorded beside them.
+"""An experiment on a backbone, as data: network, workload, agents, and what is recorded of them.
 
-`fairlab compare`, `fairlab backbone` and the figures of TCP beside SLBN describe their runs by it.
-guest.py measures it; record.py reads what that has left.
+`fairlab compare`, `fairlab backbone` and the figures of SLBN describe their runs by it.  guest.py
+measures it; record.py reads what that has left.
+
+The workload are flows, which fairflow sends by plan, or what DRIVE does (sessions_guest.py).
 """
 
 from collections.abc import Callable, Mapping
@@ -12,6 +14,9 @@ from typing import Any
 from fairlab.model import headers
 from fairlab.model.network import Network
 from fairlab.net.network import AMPLE, Hosts, Laboratory
+from fairlab.net.queues import Sampler
+from fairlab.run.progress import Progress
+from fairlab.slbn.agents import Agents
 from fairlab.slbn.network import MTU, host
 
 FRAME = MTU + headers.ETHERNET
@@ -65,19 +70,23 @@ class Flow:
 Change = tuple[float, str, int]
 
 
+#: The network, its agents, the time of the start (monotonic), what samples the links.
+Drive = Callable[[Laboratory, Agents, float, Sampler, Progress], dict[str, Any]]
+
+
 @dataclass(frozen=True)
 class Experiment:
     """What guest.py measures.  NAME is for progress; times are in seconds."""
 
     name: str
     network: Network
-    flows: tuple[Flow, ...]
     seconds: float
+    flows: tuple[Flow, ...] = ()
     #: when links are sampled, and how often flows are
-    looks: tuple[float, ...]
-    look: float
+    looks: tuple[float, ...] = ()
+    look: float = 0.0
     #: buffers that never limit a flow's window [bytes]
-    window: int
+    window: int = 0
     warmup: float = 0.0
     changes: tuple[Change, ...] = ()
     #: options of a link's data qdisc that have its {rate}, after its kind
@@ -86,7 +95,7 @@ class Experiment:
     cc: str = ""
     ecn: bool = False
     hosts: Hosts = AMPLE
-    #: options of the agent at each node's access router; empty: there are none
+    #: options of the agent at each node's access router, or without one, at the node
     agents: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     #: a session is joined for each flow before it starts
     joined: bool = False
@@ -97,6 +106,10 @@ class Experiment:
     without: frozenset[str] = frozenset()
     #: prepares the network, and returns more to record
     prepare: Callable[[Laboratory], dict[str, Any]] = lambda _: {}
+    #: from the end of preparations to the start [s]; None: as long as the engine needs
+    ready: float | None = None
+    #: does all during the run, and returns more to record
+    drive: Drive | None = None
 
     @property
     def nodes(self) -> list[str]:

@@ -17,6 +17,7 @@ import shutil
 import sys
 import time
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +45,10 @@ from fairlab.slbn.experiment import (
     Experiment,
 )
 from fairlab.slbn.keys import Keys
-from fairlab.slbn.mesh import link_name
 from fairlab.slbn.network import (
     access,
     address_of,
-    local_hosts,
+    agent_at,
     senders_of,
     subnet_of,
     trunks,
@@ -182,7 +182,12 @@ def datagrams(lab: Laboratory, node: str) -> int:
 
 
 def wait(
-    lab: Laboratory, what: Experiment, begin: float, sampler: Sampler, progress: Progress
+    what: Experiment,
+    lab: Laboratory,
+    _: Agents,
+    begin: float,
+    sampler: Sampler,
+    progress: Progress,
 ) -> dict[str, Any]:
     """Take samples and change rates at their times, until the end.
 
@@ -242,18 +247,15 @@ def band_waits(lab: Laboratory) -> dict[str, list[int]]:
 def start_agents(
     lab: Laboratory, what: Experiment, more: dict[str, str], stack: ExitStack
 ) -> tuple[Agents, Listener | None]:
-    """An agent on each access router, with MORE options, and what records their reports.
+    """An agent for each node that has one, with MORE options, and what records their reports.
 
     Sessions of flows that have them are joined before the flows start.
     """
     agents = Agents(lab)
     for node, options in what.agents.items():
-        own = {
-            "hosts": local_hosts(lab.network, node),
-            "devices": link_name(access(node), node),
-        }
-        agents.start(access(node), own | dict(options) | more)
-    connections = agents.connect_all(stack)
+        router, own = agent_at(lab.network, node)
+        agents.start(router, own | dict(options) | more)
+    connections = agents.connections = agents.connect_all(stack)
     for flow in what.flows if what.joined else ():
         connections[access(flow.source)].join(
             address_of(lab.network, flow.destination),
@@ -283,7 +285,7 @@ def measure(what: Experiment, directory: Path, progress: Progress) -> None:
             raise CannotRunError(f"this kernel has no congestion control {cc}")
     # Otherwise other threads would delay the listener.
     sys.setswitchinterval(0.001)
-    progress.step(f"{what.name}: {len(what.flows)} flows in {what.seconds:g} s")
+    progress.step(f"{what.name}: {what.seconds:g} s")
     with (
         host.ample_tcp_memory(),
         Laboratory(what.network, what.window, ecn=what.ecn, hosts=what.hosts) as lab,
@@ -295,21 +297,23 @@ def measure(what: Experiment, directory: Path, progress: Progress) -> None:
         document = what.prepare(lab)
         configure(lab, what)
         keys, option = start_keys(lab, what, stack) if what.rotate_keys else (None, {})
-        agents, listener = start_agents(lab, what, option, stack) if what.agents else (None, None)
+        agents, listener = start_agents(lab, what, option, stack)
         load = host.Load.now()
         programs = Programs(lab)
-        begin = time.monotonic() + (GET_READY if engine.is_virtual() else GET_READY_SLOWLY)
+        ready = GET_READY if engine.is_virtual() else GET_READY_SLOWLY
+        begin = time.monotonic() + (ready if what.ready is None else what.ready)
         start_sinks(programs, what, begin)
         start_senders(programs, what, begin)
         if keys:
             keys.start()
         sampler = Sampler(lab, trunks(lab.network), stack)
-        document |= wait(lab, what, begin, sampler, progress)
+        document |= (what.drive or partial(wait, what))(lab, agents, begin, sampler, progress)
         document |= {"keys": keys.stop()} if keys else {}
         document |= listener.stop(begin) if listener else {}
-        programs.wait_senders()
-        time.sleep(DRAIN)
-        programs.stop()
+        if what.flows:
+            programs.wait_senders()
+            time.sleep(DRAIN)
+            programs.stop()
         carried, hidden = link_counters(lab)
         load = host.Load.now().since(load)
         document |= {
@@ -320,7 +324,7 @@ def measure(what: Experiment, directory: Path, progress: Progress) -> None:
             "waits": band_waits(lab),
             "times": [when - begin for when in sampler.times],
             "wires": sampler.wires,
-            "agents": agents.printed() if agents else {},
+            "agents": agents.printed(),
         }
         document |= evidence.gather(lab, log, load, ccs)
         for output in (*lab.scratch.glob("*.fair"), *lab.scratch.glob(f"*{UDP_SINK}")):

@@ -159,6 +159,14 @@ def local_hosts(network: Network, node: str) -> str:
     return ",".join(found)
 
 
+def agent_at(network: Network, node: str) -> tuple[str, dict[str, str]]:
+    """The router of a node's agent, and the agent's options for the hosts there."""
+    if host(node) not in network.hosts:
+        return node, {}
+    own = {"hosts": local_hosts(network, node), "devices": link_name(access(node), node)}
+    return access(node), own
+
+
 def subnet_of(network: Network, node: str) -> str:
     """The prefix of the hosts at a node."""
     return address_of(network, node).rpartition(".")[0] + ".0/24"

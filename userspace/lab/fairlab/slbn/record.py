@@ -1,18 +1,59 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What guest.py has left of an experiment: its flows, its evidence, and what follows from both."""
+"""Experiments (experiment.py) as jobs, and what guest.py has left of one: flows and evidence."""
 
 import json
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+from fairlab.model import headers
+from fairlab.model.errors import CannotRunError
 from fairlab.model.network import Trunk
 from fairlab.results import trust
-from fairlab.run import samples
-from fairlab.slbn.experiment import BURST, FRAME, Experiment
+from fairlab.run import engine, samples
+from fairlab.run.engine import VIRTUAL, Engine
+from fairlab.run.job import Job, Result_co
+from fairlab.slbn.agents import require_tree
+from fairlab.slbn.experiment import BURST, Experiment
 from fairlab.slbn.guest import RECORD, UDP_SINK
 from fairlab.slbn.network import is_uplink, trunks
+
+# The sources of the agent, its library and its qdisc, in the project's tree.
+AGENT_SOURCES = ("sch_slbn", *(f"userspace/{name}" for name in ("common", "libslbn", "slbnd")))
+# The code that takes numbers from a record of sessions.
+NUMBERS = ("userspace/lab/fairlab/slbn", "userspace/lab/fairlab/results/statistics.py")
+
+
+class Measured(Job[Result_co]):
+    """The plan of an experiment, which runs in virtual time."""
+
+    #: how long it takes
+    seconds: float
+    #: what it needs of the tree besides the agent
+    programs: ClassVar[tuple[str, ...]] = ("traffic",)
+
+    @abstractmethod
+    def experiment(self) -> Experiment:
+        """What a guest measures."""
+
+    def duration(self) -> float:
+        return self.seconds
+
+    def check_engine(self, engine: Engine) -> None:
+        if engine.engine != VIRTUAL:
+            raise CannotRunError("events would be late: use --engine virtual")
+
+    def build(self) -> None:
+        require_tree()
+        engine.make(["tc-plugins", "tools", *self.programs], ())
+
+    def record(self, work: Path) -> "Record":
+        return Record.read(self.experiment(), work)
+
+    def conditions(self, work: Path) -> dict[str, Any]:
+        return self.record(work).conditions()
 
 
 @dataclass(frozen=True)
@@ -74,7 +115,7 @@ def evidence(
     Packets on an access router's link may wait for their time, so it need not send while they do.
     In real time samples are late, and a short queue may be empty between two of them.
     """
-    virtual = document["virtual"]
+    virtual, frame = document["virtual"], what.network.mtu + headers.ETHERNET
     changed = {link for _, link, _ in what.changes}
     most = {
         end.interface: end.queue.rate
@@ -87,9 +128,13 @@ def evidence(
         document,
         delays=document["hidden"],
         frames={
-            f"{pair}, {protocol.upper()},": trust.Frames(size, count, FRAME)
+            f"{pair}, {protocol.upper()},": trust.Frames(size, count, frame)
             for pair, counts in document["arrived"].items()
             for protocol, (size, count) in counts.items()
+        }
+        | {
+            link: trust.Frames(kept["sent"][-1], kept["packets"][-1], frame)
+            for link, kept in document["wires"].items()
         },
         rates={
             link: trust.LinkRate(

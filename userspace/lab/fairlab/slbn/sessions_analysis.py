@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from fairlab.results.statistics import percentile
 from fairlab.slbn import maxmin
 from fairlab.slbn.sessions import Recording
 
@@ -226,7 +227,7 @@ class Comparison:
         took = times[last] - times[first]
         control = sum(
             8 * (kept["control"][last] - kept["control"][first])
-            for kept in self.recording.links.values()
+            for kept in self.recording.wires.values()
         )
         assigned = sum(
             self.assigned_at(number, end) * len(self.paths[number])
@@ -249,7 +250,7 @@ class Comparison:
                 * (kept["control"][n] - kept["control"][first])
                 / took
                 / self.plan.mesh.rates[link]
-                for link, kept in self.recording.links.items()
+                for link, kept in self.recording.wires.items()
             )
             found.append((times[n], worst))
         return found
@@ -261,21 +262,10 @@ class Comparison:
             if when >= begin:
                 longest = max(
                     8000 * kept["held"][n] / self.plan.mesh.rates[link]
-                    for link, kept in self.recording.links.items()
+                    for link, kept in self.recording.wires.items()
                 )
                 found.append((when, longest))
         return found
-
-
-def quantile(values: Sequence[float], part: float) -> float:
-    """The quantile PART of VALUES, by linear interpolation."""
-    ordered = sorted(values)
-    if not ordered:
-        return 0.0
-    place = part * (len(ordered) - 1)
-    low = int(place)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (place - low) * (ordered[high] - ordered[low])
 
 
 def summary(values: Sequence[float]) -> list[float]:
@@ -283,5 +273,5 @@ def summary(values: Sequence[float]) -> list[float]:
     if not values:
         return []
     mean = sum(values) / len(values)
-    found = (mean, quantile(values, 0.1), quantile(values, 0.9), min(values), max(values))
+    found = (mean, percentile(values, 10), percentile(values, 90), min(values), max(values))
     return [round(value, 4) for value in found]

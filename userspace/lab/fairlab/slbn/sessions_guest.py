@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Measuring a plan of sessions.py on this kernel, as root.
+"""Sessions (sessions_plan.py) as an experiment that guest.py measures.
 
 A single thread requests sessions from agents, receives their rates, sends their data and samples
 queues.  In virtual time none of this takes time; elsewhere events would be late, and then the run
@@ -12,24 +12,22 @@ import json
 import select
 import socket
 import time
-from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from fairlab.model.errors import CannotRunError, LabError
 from fairlab.model.network import Network, Trunk
 from fairlab.model.qdisc import BOTTLENECK, Qdisc
-from fairlab.net import host
 from fairlab.net.network import CONTROL, SLBN, TRUNK_LIMIT, Laboratory
 from fairlab.net.queues import Sampler
 from fairlab.results import trust
-from fairlab.run import evidence, preflight
 from fairlab.run.progress import Progress
 from fairlab.slbn.agents import Agents, require_tree
+from fairlab.slbn.experiment import Experiment
 from fairlab.slbn.mesh import Mesh, link_name
 from fairlab.slbn.network import build
-from fairlab.slbn.sessions import DATA, DATA_HEADERS, Plan, Recording
+from fairlab.slbn.sessions_plan import Sessions
 
 #: Seconds from the end of preparations to the start, and an epoch more: for so long a new link
 #: grants no rises.  The same time if links have no epoch: after 0.2 s alone, some sessions that
@@ -40,6 +38,8 @@ LATE = 0.002
 #: Larger than any queue: the paper's have no limit.
 UNLIMITED = ("limit", "1000000")
 DISCARD = 9
+#: Headers of a data packet, in octets: IP and UDP, Ethernet.
+HEADERS, ETHERNET = 28, 14
 # Reasons of drops that only other SLBN speakers, or errors, can cause.
 NEVER_DROPPED = (
     "malformed",
@@ -69,7 +69,7 @@ def address(mesh: Mesh, node: str, number: int) -> str:
     return f"{prefix(mesh, node)}.{number // 250}.{1 + number % 250}"
 
 
-def network(plan: Plan) -> Network:
+def network(plan: Sessions) -> Network:
     """The network of the mesh.  finish_router() adds hosts, and routes to them."""
     rates = plan.rates()
     data = Qdisc(BOTTLENECK, "pfifo", UNLIMITED)
@@ -86,7 +86,7 @@ def network(plan: Plan) -> Network:
     return build(links, {}, plan.mesh.near, mtu=plan.mtu)
 
 
-def finish_router(lab: Laboratory, plan: Plan, node: str) -> None:
+def finish_router(lab: Laboratory, plan: Sessions, node: str) -> None:
     """Add the hosts behind a router, and routes to those of others."""
     mesh = plan.mesh
     ends = lab.network.ends_of(node)
@@ -107,7 +107,7 @@ def finish_router(lab: Laboratory, plan: Plan, node: str) -> None:
     lab.shell(node, f"ip -batch - <<'END'\n{lines}\nEND\ntc {queue}")
 
 
-def set_loss(lab: Laboratory, plan: Plan, part: float) -> None:
+def set_loss(lab: Laboratory, plan: Sessions, part: float) -> None:
     """Let all links lose a fraction PART of the control packets."""
     for node in plan.mesh.nodes:
         lines = []
@@ -123,7 +123,7 @@ def set_loss(lab: Laboratory, plan: Plan, part: float) -> None:
         lab.accept_changes(node)
 
 
-def agent_options(plan: Plan) -> dict[str, str]:
+def agent_options(plan: Sessions) -> dict[str, str]:
     options = {
         "control": f"{plan.control:g}%",
         "pause": f"{plan.pause_ms:g}ms",
@@ -145,46 +145,37 @@ class Sender:
 
 
 class Driver:
-    """A run."""
+    """What is done during a run, until its end."""
 
     def __init__(
-        self, lab: Laboratory, plan: Plan, stack: ExitStack, log: evidence.KernelLog
+        self, plan: Sessions, lab: Laboratory, agents: Agents, begin: float, sampler: Sampler
     ) -> None:
-        self.lab, self.plan, self.log = lab, plan, log
-        self.recording = Recording(plan)
-        self.begin = 0.0
-        self.connections: dict[str, Any] = {}
-        self.agents = Agents(lab)
+        self.plan, self.lab, self.agents = plan, lab, agents
+        self.begin, self.sampler = begin, sampler
+        self.connections = agents.connections
+        #: what is recorded, as sessions.Recording has it
+        self.asked: list[tuple[float, int, int | None]] = []
+        self.rates: list[tuple[float, int, int]] = []
+        self.died: list[tuple[float, str]] = []
+        self.sent = 0
         self.sockets: dict[str, socket.socket] = {}
         #: (router, slbnd's id) -> session number, and back
         self.numbers: dict[tuple[str, int], int] = {}
         self.ids: dict[int, int] = {}
         self.senders: dict[int, Sender] = {}
         #: routers with a request since the last hear(): libslbn may hold their events
-        self.asked: set[str] = set()
+        self.fresh: set[str] = set()
         #: (when, order, method, its argument)
         self.due: list[tuple[float, int, str, Any]] = []
         self.order = 0
-        self.payload = bytes(max(0, plan.packet - 28))
-        self.gap_bits = 8 * (plan.packet - 28 + DATA_HEADERS) if plan.packet else 0
+        self.payload = bytes(max(0, plan.packet - HEADERS))
+        self.gap_bits = 8 * (plan.packet + ETHERNET) if plan.packet else 0
         #: data's part of a session's rate: control packets have the rest
         self.data_part = 1 - plan.control / 100
         self.late = 0.0
-        self._start_agents(stack)
-        ends = [end for link in lab.network.links for end, _ in link.ends()]
-        self.sampler = Sampler(lab, ends, stack)
-
-    # --- before ---------------------------------------------------------------------------------
-
-    def _start_agents(self, stack: ExitStack) -> None:
-        for node in self.plan.mesh.nodes:
-            self.agents.start(node, agent_options(self.plan))
-        self.connections = self.agents.connect_all(stack)
-        if self.plan.packet:
-            for node in {session.source for session in self.plan.sessions}:
-                with self.lab.inside(node):
-                    self.sockets[node] = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-                stack.callback(self.sockets[node].close)
+        for node in {session.source for session in plan.sessions} if plan.packet else ():
+            with lab.inside(node):
+                self.sockets[node] = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
     # --- what is due ------------------------------------------------------------------------------
 
@@ -204,10 +195,10 @@ class Driver:
         to = address(self.plan.mesh, session.destination, number)
         demand = libslbn.UNLIMITED if session.demand is None else session.demand
         own = self.connections[session.source].join(to, demand)
-        self.asked.add(session.source)
+        self.fresh.add(session.source)
         self.numbers[session.source, own] = number
         self.ids[number] = own
-        self.recording.asked.append((self.now(), number, session.demand))
+        self.asked.append((self.now(), number, session.demand))
         if self.plan.packet:
             self.senders[number] = Sender((to, DISCARD))
 
@@ -219,23 +210,24 @@ class Driver:
         if session.source in self.connections:
             asked = libslbn.UNLIMITED if demand is None else demand
             self.connections[session.source].change(self.ids[number], asked)
-            self.asked.add(session.source)
-            self.recording.asked.append((self.now(), number, demand))
+            self.fresh.add(session.source)
+            self.asked.append((self.now(), number, demand))
 
     def leave(self, number: int) -> None:
         session = self.plan.sessions[number]
         if session.source in self.connections:
             self.connections[session.source].leave(self.ids[number])
-            self.asked.add(session.source)
-            self.recording.asked.append((self.now(), number, 0))
+            self.fresh.add(session.source)
+            self.asked.append((self.now(), number, 0))
         self.senders.pop(number, None)
 
     def kill(self, node: str) -> None:
         """Kill an agent, without any Leave of its sessions."""
-        self.agents.processes[node].kill()
-        self.agents.processes[node].wait()
+        process = self.agents.processes.pop(node)
+        process.kill()
+        process.wait()
         del self.connections[node]
-        self.recording.died.append((self.now(), node))
+        self.died.append((self.now(), node))
         for number, session in enumerate(self.plan.sessions):
             if session.source == node:
                 self.senders.pop(number, None)
@@ -256,7 +248,7 @@ class Driver:
             return
         node = self.plan.sessions[number].source
         self.sockets[node].sendto(self.payload, sender.to)
-        self.recording.sent += 1
+        self.sent += 1
         # Relative to the planned time, not the clock, so that gaps do not grow.
         sender.last = max(sender.last + self.gap_bits / sender.rate, self.now() - LATE)
         self.at(sender.last + self.gap_bits / sender.rate, "send", which)
@@ -270,7 +262,7 @@ class Driver:
             if number is None or event.over:
                 continue
             now = self.now()
-            self.recording.rates.append((now, number, event.rate))
+            self.rates.append((now, number, event.rate))
             sender = self.senders.get(number)
             rate = round(event.rate * self.data_part)
             if sender is None or rate == 0:
@@ -299,18 +291,17 @@ class Driver:
             self.at(when, "kill", node)
         self.at(0, "look")
 
-    def run(self, progress: Progress) -> None:
+    def run(self, progress: Progress) -> dict[str, Any]:
+        """Do all of that; what was recorded."""
         self.schedule()
-        load = host.Load.now()
-        self.begin = time.monotonic() + QUIET + (self.plan.epoch_ms / 1000 or EPOCH)
         while (now := self.now()) < self.plan.seconds:
             while self.due and self.due[0][0] <= now:
                 when, _, what, which = heapq.heappop(self.due)
                 self.late = max(self.late, self.now() - when)
                 getattr(self, what)(which)
-            for node in self.asked & self.connections.keys():
+            for node in self.fresh & self.connections.keys():
                 self.hear(node)
-            self.asked.clear()
+            self.fresh.clear()
             nodes = {connection.fileno(): node for node, connection in self.connections.items()}
             wait = min(self.plan.seconds, self.due[0][0]) - self.now()
             readable, _, _ = select.select(list(nodes), [], [], max(0.0, wait))
@@ -321,70 +312,73 @@ class Driver:
                 there = len(self.ids)
                 progress.update(f"{now:4.1f} of {self.plan.seconds:g} s: {there} sessions joined")
         self.look(None)
-        self.finish(host.Load.now().since(load))
-
-    def finish(self, load: host.Load) -> None:
-        """Record final values; raise CannotRunError if the run cannot be trusted."""
-        for node, connection in self.connections.items():
-            for session in connection.list():
-                number = self.numbers.get((node, session.id))
-                if number is not None and not session.over:
-                    self.recording.last[number] = (
-                        session.rate, session.cycles, session.retries, session.rtt, session.hops
-                    )  # fmt: skip
-        self.recording.times = [when - self.begin for when in self.sampler.times]
-        self.recording.links = self.sampler.wires
-        self.recording.agents = {node: self.problem(node) for node in self.connections}
-        self.recording.around = evidence.gather(self.lab, self.log, load)
-        slbnctl = require_tree() / "build/slbnctl/slbnctl"
-        for node in self.plan.mesh.nodes:
-            for link in json.loads(self.lab.shell(node, f"{slbnctl} -j link list")):
-                if link["dev"] != "hosts":
-                    self.recording.counters[link["dev"]] = link
-                self.refuse_drops(node, link)
-        for link, kept in self.sampler.wires.items():
-            if drops := kept["drops"][-1]:
-                raise CannotRunError(f"{drops} data packets were lost at {link}")
-            if (drops := kept["control_drops"][-1]) and not self.plan.losses:
-                raise CannotRunError(f"{drops} control packets were lost at {link}")
         if self.late > LATE:
             raise CannotRunError(f"an event was {self.late * 1000:.1f} ms late: not in this engine")
+        names = ("asked", "rates", "died", "sent")
+        return {name: getattr(self, name) for name in names} | {"last": self.last()}
 
-    def problem(self, node: str) -> str:
-        """What is wrong with an agent."""
-        ended = self.agents.processes[node].poll() is not None
-        return self.agents.output(node) or ("it has ended" if ended else "")
-
-    def refuse_dead_agents(self) -> None:
-        if reason := trust.check_agents({node: self.problem(node) for node in self.connections}):
-            raise CannotRunError(reason)
-
-    @staticmethod
-    def refuse_drops(node: str, link: dict[str, Any]) -> None:
-        for kind in NEVER_DROPPED:
-            if link[kind]:
-                raise CannotRunError(f"{link[kind]} packets were dropped at {node} as {kind}")
+    def last(self) -> dict[int, tuple[int, int, int, int, int]]:
+        """The final values of each session."""
+        found = {}
+        for node, connection in self.connections.items():
+            for one in connection.list():
+                number = self.numbers.get((node, one.id))
+                if number is not None and not one.over:
+                    found[number] = one.rate, one.cycles, one.retries, one.rtt, one.hops
+        return found
 
 
-def measure(plan: Plan, directory: Path, progress: Progress) -> None:
-    """Run a plan; the raw data is left in DIRECTORY."""
-    host.require_root()
-    host.require_tools()
-    # Timer slack of 1 ns: wake up without delay.
+def drive(
+    plan: Sessions,
+    lab: Laboratory,
+    agents: Agents,
+    begin: float,
+    sampler: Sampler,
+    progress: Progress,
+) -> dict[str, Any]:
+    """Drive a run to its end; what was recorded of its sessions."""
+    driver = Driver(plan, lab, agents, begin, sampler)
+    try:
+        found = driver.run(progress)
+    except OSError as error:
+        # An agent has ended unexpectedly: its output has the reason.
+        if reason := trust.check_agents(agents.printed()):
+            raise CannotRunError(reason) from None
+        raise LabError(f"an agent: {error}") from None
+    finally:
+        for one in driver.sockets.values():
+            one.close()
+    refuse_drops(lab, plan)
+    return found
+
+
+def refuse_drops(lab: Laboratory, plan: Sessions) -> None:
+    """Raise CannotRunError if a link has dropped packets for a reason that cannot be."""
+    slbnctl = require_tree() / "build/slbnctl/slbnctl"
+    for node in plan.mesh.nodes:
+        for link in json.loads(lab.shell(node, f"{slbnctl} -j link list")):
+            for kind in NEVER_DROPPED:
+                if link[kind]:
+                    raise CannotRunError(f"{link[kind]} packets were dropped at {node} as {kind}")
+
+
+def prepare(plan: Sessions, lab: Laboratory) -> dict[str, Any]:
+    # Timer slack of 1 ns, for agents, too: wake up without delay.
     set_timer_slack = 29
     ctypes.CDLL(None).prctl(set_timer_slack, 1, 0, 0, 0)
-    progress.step(f"building {plan.mesh.name}: {len(plan.mesh.nodes)} routers")
-    with Laboratory(network(plan), 0, ecn=False) as lab, ExitStack() as stack:
-        preflight.offloads(lab)
-        lab.add_queues()
-        for node in plan.mesh.nodes:
-            finish_router(lab, plan, node)
-        driver = Driver(lab, plan, stack, stack.enter_context(closing(evidence.KernelLog())))
-        progress.step(f"{len(plan.sessions)} sessions in {plan.seconds:g} s")
-        try:
-            driver.run(progress)
-        except OSError as error:
-            # An agent has ended unexpectedly: its output has the reason.
-            driver.refuse_dead_agents()
-            raise LabError(f"an agent: {error}") from None
-        (directory / DATA).write_text(json.dumps(driver.recording.to_json()))
+    for node in plan.mesh.nodes:
+        finish_router(lab, plan, node)
+    return {}
+
+
+def experiment(plan: Sessions) -> Experiment:
+    """What guest.py measures."""
+    return Experiment(
+        name=f"{len(plan.sessions)} sessions on {plan.mesh.name}",
+        network=network(plan),
+        seconds=plan.seconds,
+        agents=dict.fromkeys(plan.mesh.nodes, agent_options(plan)),
+        prepare=partial(prepare, plan),
+        ready=QUIET + (plan.epoch_ms / 1000 or EPOCH),
+        drive=partial(drive, plan),
+    )

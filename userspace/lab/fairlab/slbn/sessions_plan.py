@@ -1,5 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Plans of sessions.py, made from seeds.
+"""Hundreds of SLBN sessions on a backbone: the plan of a run, as plain data.
+
+    slbnd ── router ══ router ══ … ══ router ── hosts (slbn edge)
+
+Each router of a mesh has an agent (slbnd).  A program requests sessions from it by the paper's API
+(Join, Change, Leave) and is notified of their rates.  The destination of a session is a host of its
+own behind another router, at an SLBN edge; it is an address that discards all packets.  The source
+can send data packets of a fixed size, paced at the assigned rate, from its first rate until it
+leaves.
+
+A run is a list of timed events, including failures: links that lose control packets for a time,
+agents that are killed.  sessions_guest.py runs it; sessions_analysis.py compares the rates with
+max-min rates.
 
 burst() is the pattern of the paper's experiments: many sessions join in a short time, later some
 leave while as many join, then nothing changes.  Sources and destinations are random routers, as the
@@ -18,11 +30,82 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fairlab.slbn.mesh import Mesh, Wire
-from fairlab.slbn.sessions import Session
+from fairlab.model.plain import Plain
+from fairlab.slbn.mesh import Mesh, Wire, planned
 
 #: Of the sessions on a line, the first bottleneck's rate and each further one's step [bit/s].
 LEVEL_RATE = 100_000_000
+DEFAULT_MTU = 1500
+
+
+@dataclass(frozen=True)
+class Session:
+    """A session: source and destination routers, times of join and leave [s], demand [bit/s].
+
+    CHANGES are later demands: (when, bit/s).  A demand of None is unlimited; a LEAVE of None is
+    never.
+    """
+
+    source: str
+    destination: str
+    join: float
+    leave: float | None = None
+    demand: int | None = None
+    changes: tuple[tuple[float, int | None], ...] = ()
+
+
+@dataclass(frozen=True)
+class Loss:
+    """All links lose a fraction PART of the control packets from BEGIN to END [s]."""
+
+    begin: float
+    end: float
+    part: float
+
+
+@dataclass(frozen=True)
+class Sessions(Plain):
+    """The sessions of a run, and the links that they cross."""
+
+    mesh: Mesh
+    sessions: tuple[Session, ...]
+    seconds: float
+    #: epoch of the links; 0: one ledger for ever, as in the paper
+    epoch_ms: int = 1000
+    #: entries of a link's memory: more than sessions
+    visits: int = 4096
+    #: what links do not plan with, in per mille of their rate
+    headroom: int = 0
+    #: links limit rises to what is free (protocol 2)
+    commit: bool = True
+    #: rate of the SLBN links, as a multiple of that of their wires
+    overbooked: float = 1.0
+    #: shortest pause between two cycles of a session [ms]
+    pause_ms: float = 5.0
+    #: control packets' part of a session's rate, in per cent
+    control: float = 1.0
+    #: hop slots of a packet
+    hops: int = 16
+    #: size of a data packet, with IP header [octets]; 0: no data
+    packet: int = 0
+    losses: tuple[Loss, ...] = ()
+    #: agents that are killed: (when, router)
+    deaths: tuple[tuple[float, str], ...] = ()
+    #: interval of samples of queues [s]
+    every: float = 0.05
+
+    def rates(self) -> dict[str, int]:
+        """The rate of each SLBN link [bit/s]."""
+        return {link: round(self.overbooked * rate) for link, rate in self.mesh.rates.items()}
+
+    @property
+    def mtu(self) -> int:
+        """The largest packet of any link [octets]."""
+        return max(DEFAULT_MTU, self.packet)
+
+    def capacity(self) -> dict[str, int]:
+        """What each link assigns in sum [bit/s]."""
+        return {link: planned(rate, self.headroom) for link, rate in self.rates().items()}
 
 
 @dataclass(frozen=True)

@@ -22,12 +22,10 @@ from fairlab.model.errors import CannotRunError
 from fairlab.model.network import Network
 from fairlab.model.plain import Plain
 from fairlab.run import engine
-from fairlab.run.engine import Engine
-from fairlab.run.job import Job
-from fairlab.slbn import abilene, backbone, maxmin, sessions
+from fairlab.slbn import abilene, backbone, maxmin
 from fairlab.slbn.experiment import FIRST_PORT, TCP_PART, TCP_PORT, Experiment, Flow
 from fairlab.slbn.network import MTU, is_uplink
-from fairlab.slbn.record import Record
+from fairlab.slbn.record import AGENT_SOURCES, NUMBERS, Measured, Record
 
 #: Seconds after a change until rates count.
 SETTLE = 3.0
@@ -58,7 +56,7 @@ def draw(count: int, seconds: float, ccs: Sequence[str], seed: int) -> tuple[Flo
 
 
 @dataclass(frozen=True)
-class TcpPlan(Plain, Job["TcpOutcome"]):
+class TcpPlan(Plain, Measured["TcpOutcome"]):
     """The plan of a run: VARIANT is one of backbone.VARIANTS."""
 
     kind = "sessions-tcp"
@@ -78,8 +76,8 @@ class TcpPlan(Plain, Job["TcpOutcome"]):
             *engine.SOURCES,
             "sch_drr_fq",
             "userspace/traffic",
-            *(sessions.AGENT_SOURCES if self.variant == "slbn" else ()),
-            "userspace/lab/fairlab/slbn",
+            *(AGENT_SOURCES if self.variant == "slbn" else ()),
+            *NUMBERS,
         )
 
     def network(self) -> Network:
@@ -91,7 +89,6 @@ class TcpPlan(Plain, Job["TcpOutcome"]):
         return abilene.build(self.rate, variant, MTU, words=words)
 
     def experiment(self) -> Experiment:
-        """What a guest measures."""
         slbn = backbone.VARIANTS[self.variant].slbn
         options = backbone.agent_options(self.rate, str(TCP_PORT), OPTIONS)
         return Experiment(
@@ -106,20 +103,8 @@ class TcpPlan(Plain, Job["TcpOutcome"]):
             watched=slbn,
         )
 
-    def duration(self) -> float:
-        return self.seconds
-
-    def check_engine(self, engine: Engine) -> None:
-        sessions.require_virtual(engine)
-
-    def build(self) -> None:
-        sessions.build_programs("traffic")
-
     def read(self, work: Path) -> "TcpOutcome":
         return read(self, work)
-
-    def conditions(self, work: Path) -> dict[str, Any]:
-        return Record.read(self.experiment(), work).conditions()
 
 
 @dataclass(frozen=True)
@@ -226,7 +211,7 @@ def check(plan: TcpPlan, record: Record) -> int:
 
 def read(plan: TcpPlan, work: Path) -> TcpOutcome:
     """The outcome of PLAN, whose raw data is in WORK; CannotRunError if it is disturbed."""
-    record = Record.read(plan.experiment(), work)
+    record = plan.record(work)
     found, document = check(plan, record), record.document
     return TcpOutcome(
         plan,

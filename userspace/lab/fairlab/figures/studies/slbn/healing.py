@@ -19,9 +19,9 @@ from fairlab.figures.study import Case, Data, Numbers, Study
 from fairlab.figures.verdict import Measured
 from fairlab.results import plots
 from fairlab.slbn import abilene, sessions_plan
-from fairlab.slbn.sessions import Loss, Plan, Recording
+from fairlab.slbn.sessions import Plan, Recording
 from fairlab.slbn.sessions_analysis import Comparison, summary
-from fairlab.slbn.sessions_plan import Churn
+from fairlab.slbn.sessions_plan import Churn, Loss
 
 
 class Healing(Study):

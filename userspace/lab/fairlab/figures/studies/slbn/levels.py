@@ -11,9 +11,10 @@ from fairlab.figures.studies.spread import by_seed, mean_of
 from fairlab.figures.study import Case, Data, Numbers, Table
 from fairlab.figures.verdict import Measured
 from fairlab.results import plots
+from fairlab.results.statistics import percentile
 from fairlab.slbn import sessions_plan
 from fairlab.slbn.sessions import Plan, Recording
-from fairlab.slbn.sessions_analysis import Comparison, quantile
+from fairlab.slbn.sessions_analysis import Comparison
 
 
 class Levels(OneForm):
@@ -153,7 +154,7 @@ class Levels(OneForm):
                     str(runs[0]["levels"]),
                     f"{runs[0]['round_trip_ms']:g} ms",
                     f"{statistics.fmean(cycles):.1f}",
-                    f"{quantile(cycles, 0.1):.1f} to {quantile(cycles, 0.9):.1f}",
+                    f"{percentile(cycles, 10):.1f} to {percentile(cycles, 90):.1f}",
                     f"{1000 * statistics.fmean(seconds):.0f} ms",
                 )
             )
