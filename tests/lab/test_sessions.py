@@ -219,7 +219,7 @@ def test_errors_of_assigned_rates() -> None:
     # One has left; the others' rates have not been raised yet.
     assert list(comparison.errors(2.05).sessions) == pytest.approx([-100 / 3, -100 / 3])
     assert list(comparison.errors(2.05).links) == pytest.approx([-100 / 3])
-    assert comparison.overload(1.5) == pytest.approx(0)
+    assert comparison.overshoot == pytest.approx(0)
 
 
 def test_settling_control_traffic_and_queues() -> None:
@@ -241,7 +241,7 @@ def test_wrong_and_late_rates_are_found() -> None:
     comparison = Comparison(recording)
     assert comparison.settled(2, 4) is None
     assert max(comparison.errors(3.6).sessions) == pytest.approx(100)
-    assert comparison.overload(3.6) == pytest.approx(0.5)
+    assert comparison.overshoot == pytest.approx(0.5)
     recording.rates.append((3.8, 0, CAPACITY // 2))
     assert Comparison(recording).settled(2, 4) == pytest.approx(1.8)
     recording.last[0] = (CAPACITY // 2 + 7, 1, 0, 1, 1)

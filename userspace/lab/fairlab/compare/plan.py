@@ -21,8 +21,8 @@ the whole run.
 import itertools
 import random
 from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
@@ -208,25 +208,24 @@ class Plan(Plain, Measured[Numbers]):
     def fair(self) -> list[float]:
         """The max-min fair payload of each flow without a size, from the warm-up on [bytes]."""
         found = [0.0] * len(self.flows)
-        cuts = {self.warmup, self.seconds, *(when for when, _, _ in self.changes)}
-        cuts |= {when for flow in self.flows for when in (flow.start, flow.stop) if not flow.size}
-        times = sorted(when for when in cuts if self.warmup <= when <= self.seconds)
-        paths = {
-            n: self.path(flow.source, flow.destination)
-            for n, flow in enumerate(self.flows)
-            if not flow.size
-        }
-        for begin, end in pairwise(times):
+        long = {n: flow for n, flow in enumerate(self.flows) if not flow.size}
+        paths = {n: self.path(flow.source, flow.destination) for n, flow in long.items()}
+
+        def rates(when: float) -> dict[int, Fraction]:
             there = {
-                str(n): maxmin.Session(paths[n], flow.udp or None, self.weight_of(flow))
-                for n, flow in enumerate(self.flows)
-                if not flow.size and flow.start <= begin < flow.stop
+                n: maxmin.Session(paths[n], flow.udp or None, self.weight_of(flow))
+                for n, flow in long.items()
+                if flow.start <= when < flow.stop
             }
-            if not there:
-                continue
-            for name, rate in maxmin.rates(self.capacity(begin), there).items():
-                part = UDP_PART if self.flows[int(name)].udp else TCP_PART
-                found[int(name)] += float(rate) * part * (end - begin) / 8
+            return maxmin.rates(self.capacity(when), there)
+
+        cuts = {when for flow in long.values() for when in (flow.start, flow.stop)}
+        cuts |= {when for when, _, _ in self.changes}
+        over_time = maxmin.OverTime[dict[int, Fraction]](cuts, rates, {})
+        for begin, end, fair in over_time.steps(self.warmup, self.seconds):
+            for n, rate in fair.items():
+                part = UDP_PART if long[n].udp else TCP_PART
+                found[n] += float(rate) * part * (end - begin) / 8
         return found
 
     def weight_of(self, flow: Flow) -> int:

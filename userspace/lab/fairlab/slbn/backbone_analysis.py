@@ -140,34 +140,25 @@ def planned_sessions(plan: Plan, measured: dict[str, Any]) -> list[Session]:
 Rates = dict[int, float]
 
 
-@dataclass(frozen=True)
-class Reference:
-    """The max-min reference: each flow's rate [bit/s] from each of TIMES on."""
-
-    times: list[float]
-    rates: list[Rates]
+class Reference(maxmin.OverTime[Rates]):
+    """The max-min reference: each flow's rate [bit/s]."""
 
     @property
     def flows(self) -> set[int]:
         """All flows that have a rate at any time."""
-        return {number for rates in self.rates for number in rates}
-
-    def at(self, when: float) -> Rates:
-        place = bisect_right(self.times, when)
-        return self.rates[place - 1] if place else {}
+        return {number for when in self.times for number in self.at(when)}
 
     def mean(self, number: int, begin: float, end: float) -> float:
         """A flow's mean rate [bit/s]."""
-        cuts = [begin, *(t for t in self.times if begin < t < end), end]
-        total = sum((b - a) * self.at(a).get(number, 0.0) for a, b in pairwise(cuts))
-        return total / (end - begin)
+        steps = self.steps(begin, end)
+        return sum((b - a) * rates.get(number, 0.0) for a, b, rates in steps) / (end - begin)
 
     def moves(self, numbers: Collection[int], by: float = STILL) -> list[float]:
         """The times at which one of these flows joined, left, or changed its rate enough."""
         found: list[float] = []
         before: Rates = {}
-        for when, rates in zip(self.times, self.rates, strict=True):
-            own = {number: rate for number, rate in rates.items() if number in numbers}
+        for when in self.times:
+            own = {number: rate for number, rate in self.at(when).items() if number in numbers}
             if own.keys() != before.keys() or any(
                 abs(rate / before[number] - 1) > by for number, rate in own.items()
             ):
@@ -193,13 +184,11 @@ class Oracle:
         """The rates of sessions (flow, reverse, demand)."""
         if wanted not in self._known:
             sessions = {
-                f"{number} {back}": maxmin.Session(self.paths.of(number, back), demand)
+                (number, back): maxmin.Session(self.paths.of(number, back), demand)
                 for number, back, demand in wanted
             }
             found = maxmin.rates(self.capacity, sessions)
-            self._known[wanted] = {
-                number: float(found[f"{number} {back}"]) for number, back, _ in wanted if not back
-            }
+            self._known[wanted] = {n: float(rate) for (n, back), rate in found.items() if not back}
         return self._known[wanted]
 
     def with_acks(self, wanted: frozenset[tuple[int, bool, int | None]]) -> Rates:
@@ -218,9 +207,8 @@ class Oracle:
         """The reference of these sessions; with ACKS, their acknowledgements are added."""
         moments = {when for s in sessions for when in (s.since, s.until, *s.greedy)}
         moments |= {when for s in sessions for when, _ in s.demands}
-        moments.discard(NEVER)
-        times, rates = [], []
-        for when in sorted(moments):
+
+        def rates(when: float) -> Rates:
             wanted = frozenset(
                 (
                     session.flow,
@@ -232,9 +220,9 @@ class Oracle:
                 for session in sessions
                 if session.since <= when < session.until
             )
-            times.append(when)
-            rates.append(self.with_acks(wanted) if acks else self.rates(wanted))
-        return Reference(times, rates)
+            return self.with_acks(wanted) if acks else self.rates(wanted)
+
+        return Reference(moments - {NEVER}, rates, {})
 
 
 def build(

@@ -230,8 +230,8 @@ def fair_shares(plan: Plan, measured: dict[str, Any]) -> tuple[list[float], list
         if flow.kind == UDP
         and all(
             rates[number] >= ENOUGH * backbone_analysis.last(sessions[number].demands, when)
-            for when, rates in zip(reference.times, reference.rates, strict=True)
-            if number in rates
+            for when in reference.times
+            if number in (rates := reference.at(when))
         )
     ]
     return shares, below

@@ -7,12 +7,20 @@ water filling: the rates of all sessions rise together until a link is full or a
 sessions that these limit keep their rates, the others go on.  Rates are fractions: no rounding.
 With weights, the rates rise in proportion to them.
 
-A session's path names each link once.
+A session's path names each link once.  Sessions have any keys.
+
+Where sessions come and go, OverTime has the rates from each such moment on.
 """
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -25,14 +33,14 @@ class Session:
 
 
 @dataclass(frozen=True)
-class Solution:
+class Solution(Generic[Key]):
     """The max-min fair rate of each session [bit/s], and the bottlenecks."""
 
-    rates: dict[str, Fraction]
+    rates: dict[Key, Fraction]
     bottlenecks: frozenset[str]
 
 
-def solve(capacity: Mapping[str, int], sessions: Mapping[str, Session]) -> Solution:
+def solve(capacity: Mapping[str, int], sessions: Mapping[Key, Session]) -> Solution[Key]:
     """The max-min fair rates; a link is a bottleneck if it is full and limits a session.
 
     A level is a rate for a weight of 1.  Each round finds the lowest level at which a link is full
@@ -40,7 +48,7 @@ def solve(capacity: Mapping[str, int], sessions: Mapping[str, Session]) -> Solut
     capacity is unlimited.
     """
     left = {link: Fraction(rate) for link, rate in capacity.items()}
-    crossing: dict[str, set[str]] = {link: set() for link in capacity}
+    crossing: dict[str, set[Key]] = {link: set() for link in capacity}
     paths = {
         name: [link for link in session.path if link in capacity]
         for name, session in sessions.items()
@@ -50,14 +58,14 @@ def solve(capacity: Mapping[str, int], sessions: Mapping[str, Session]) -> Solut
             raise ValueError("a session without a link or a demand has no limit")
         for link in path:
             crossing[link].add(name)
-    demands = sorted(
+    demands = [
         (Fraction(session.demand, session.weight), name)
         for name, session in sessions.items()
         if session.demand is not None
-    )
-    demands.reverse()
+    ]
+    demands.sort(key=lambda one: one[0], reverse=True)
     crossing = {link: names for link, names in crossing.items() if names}
-    found: dict[str, Fraction] = {}
+    found: dict[Key, Fraction] = {}
     bottlenecks: set[str] = set()
     while len(found) < len(sessions):
         while demands and demands[-1][1] in found:
@@ -85,6 +93,30 @@ def solve(capacity: Mapping[str, int], sessions: Mapping[str, Session]) -> Solut
     return Solution(found, frozenset(bottlenecks))
 
 
-def rates(capacity: Mapping[str, int], sessions: Mapping[str, Session]) -> dict[str, Fraction]:
+def rates(capacity: Mapping[str, int], sessions: Mapping[Key, Session]) -> dict[Key, Fraction]:
     """The max-min fair rate of each session [bit/s]."""
     return solve(capacity, sessions).rates
+
+
+class OverTime(Generic[Value]):
+    """What is so from each of TIMES on, computed once when it is needed; nothing is so BEFORE."""
+
+    def __init__(
+        self, times: Iterable[float], compute: Callable[[float], Value], before: Value
+    ) -> None:
+        self.times = sorted(set(times))
+        self.compute, self.before = compute, before
+        self._known: dict[int, Value] = {}
+
+    def at(self, when: float) -> Value:
+        place = bisect_right(self.times, when) - 1
+        if place < 0:
+            return self.before
+        if place not in self._known:
+            self._known[place] = self.compute(self.times[place])
+        return self._known[place]
+
+    def steps(self, begin: float, end: float) -> Iterator[tuple[float, float, Value]]:
+        """The intervals from BEGIN to END in which nothing changes."""
+        for a, b in pairwise((begin, *(when for when in self.times if begin < when < end), end)):
+            yield a, b, self.at(a)

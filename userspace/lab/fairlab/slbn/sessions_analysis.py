@@ -59,11 +59,11 @@ class Comparison:
             self.plan.mesh.path(session.source, session.destination)
             for session in self.plan.sessions
         ]
-        self._solved: dict[Demands, Reference] = {}
         #: from each moment on: the active sessions, with their demands
         self.moments: list[float] = []
-        self.active: list[Demands] = []
+        self._active: list[Demands] = []
         self._gather()
+        self._reference = maxmin.OverTime(self.moments, self._solve, Reference({}, frozenset()))
         self.steps: dict[int, list[tuple[float, int]]] = {}
         for when, number, rate in recording.rates:
             self.steps.setdefault(number, []).append((when, rate))
@@ -85,7 +85,7 @@ class Comparison:
             else:
                 active[number] = demand
             self.moments.append(when)
-            self.active.append(frozenset(active.items()))
+            self._active.append(frozenset(active.items()))
 
     @property
     def last_change(self) -> float:
@@ -94,20 +94,16 @@ class Comparison:
 
     def active_at(self, when: float) -> Demands:
         place = bisect_right(self.moments, when)
-        return self.active[place - 1] if place else frozenset()
+        return self._active[place - 1] if place else frozenset()
 
-    def solve(self, active: Demands) -> Reference:
-        if active not in self._solved:
-            wanted = {
-                str(number): maxmin.Session(self.paths[number], demand) for number, demand in active
-            }
-            found = maxmin.solve(self.capacity, wanted)
-            rates = {int(name): float(rate) for name, rate in found.rates.items()}
-            self._solved[active] = Reference(rates, found.bottlenecks)
-        return self._solved[active]
+    def _solve(self, when: float) -> Reference:
+        wanted = {n: maxmin.Session(self.paths[n], demand) for n, demand in self.active_at(when)}
+        found = maxmin.solve(self.capacity, wanted)
+        rates = {number: float(rate) for number, rate in found.rates.items()}
+        return Reference(rates, found.bottlenecks)
 
     def reference(self, when: float) -> Reference:
-        return self.solve(self.active_at(when))
+        return self._reference.at(when)
 
     def assigned_at(self, number: int, when: float) -> int:
         """The rate that a session has at WHEN [bit/s]; 0: none yet."""
@@ -131,15 +127,6 @@ class Comparison:
             tuple(100 * (load[link] / self.capacity[link] - 1) for link in sorted(load)),
             sum(not rate for rate in rates.values()),
         )
-
-    def overload(self, when: float) -> float:
-        """The largest overshoot of a link, as a fraction of its rate."""
-        rates = self.plan.rates()
-        load = dict.fromkeys(rates, 0)
-        for number, _ in self.active_at(when):
-            for link in self.paths[number]:
-                load[link] += self.assigned_at(number, when)
-        return max(load[link] / rates[link] - 1 for link in load)
 
     @cached_property
     def overshoot(self) -> float:

@@ -129,16 +129,21 @@ class TcpOutcome:
         """The times at which flows start or stop."""
         return sorted({when for flow in self.plan.flows for when in (flow.start, flow.stop)})
 
-    def fair(self, when: float) -> dict[int, float]:
+    @cached_property
+    def fair(self) -> maxmin.OverTime[dict[int, float]]:
         """The max-min goodput of each active flow [bit/s]."""
-        there = {
-            str(n): maxmin.Session(abilene.SYMMETRIC.path(flow.source, flow.destination))
-            for n, flow in enumerate(self.plan.flows)
-            if flow.start <= when < flow.stop
-        }
-        used = {wire for one in there.values() for wire in one.path}
-        found = maxmin.rates(dict.fromkeys(used, self.plan.rate), there)
-        return {int(n): float(rate) * TCP_PART for n, rate in found.items()}
+
+        def rates(when: float) -> dict[int, float]:
+            there = {
+                n: maxmin.Session(abilene.SYMMETRIC.path(flow.source, flow.destination))
+                for n, flow in enumerate(self.plan.flows)
+                if flow.start <= when < flow.stop
+            }
+            used = {wire for one in there.values() for wire in one.path}
+            found = maxmin.rates(dict.fromkeys(used, self.plan.rate), there)
+            return {n: float(rate) * TCP_PART for n, rate in found.items()}
+
+        return maxmin.OverTime(self.moments, rates, {})
 
     def goodput(self, number: int, begin: float, end: float) -> float:
         """The goodput of a flow [bit/s]."""
@@ -159,7 +164,7 @@ class TcpOutcome:
         """The error of each flow's goodput [%]; no flow may start or stop in between."""
         return [
             100 * (self.goodput(number, begin, end) / fair - 1)
-            for number, fair in self.fair(begin).items()
+            for number, fair in self.fair.at(begin).items()
         ]
 
     def queues(self) -> list[list[float]]:
@@ -177,10 +182,9 @@ class TcpOutcome:
     @property
     def maxmin(self) -> float:
         """The part of the max-min goodput that flows got, without what a flow got above its own."""
-        cuts = sorted({0.0, *self.moments, self.plan.seconds})
         fair = [0.0] * len(self.plan.flows)
-        for begin, end in pairwise(when for when in cuts if when <= self.plan.seconds):
-            for number, rate in self.fair(begin).items():
+        for begin, end, rates in self.fair.steps(0, self.plan.seconds):
+            for number, rate in rates.items():
                 fair[number] += rate * (end - begin)
         got = [
             self.goodput(number, 0, self.plan.seconds) * self.plan.seconds
