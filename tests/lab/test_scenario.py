@@ -6,12 +6,10 @@ import re
 from typing import Any
 
 import pytest
-from fairlab.model import topology
 from fairlab.model.background import Background
 from fairlab.model.errors import UsageError
 from fairlab.model.qdisc import BUFFER_TEXTS, Buffer, parse_buffer, parse_qdisc
 from fairlab.model.scenario import (
-    TOPOLOGIES,
     Flow,
     Scenario,
     default_warmup,
@@ -125,10 +123,6 @@ def test_out_of_range_values_are_refused(changes: dict[str, Any], message: str) 
     with pytest.raises(UsageError) as caught:
         scenario(**changes)
     assert message in str(caught.value)
-
-
-def test_every_topology_can_be_built() -> None:
-    assert set(TOPOLOGIES) == set(topology.BUILDERS)
 
 
 @given(

@@ -23,12 +23,12 @@ import re
 from dataclasses import dataclass
 
 from fairlab.model import headers, scenario
-from fairlab.model.background import FLOWS, Background
+from fairlab.model.background import Background
 from fairlab.model.errors import UsageError
-from fairlab.model.network import Bottleneck, Delay, End, Link, Network, Pacing, Queue
-from fairlab.model.network import Path as Way
+from fairlab.model.network import Bottleneck, Delay, Network, Queue
 from fairlab.model.plain import Plain
 from fairlab.model.qdisc import Qdisc
+from fairlab.model.topology import Pair, dumbbell, pacing
 
 UDP = "udp"
 MAX_STREAMS = 1000
@@ -251,55 +251,12 @@ def network(what: Layout) -> Network:
     if what.back_rate or any(group.reverse for group in what.groups):
         words = what.back_queue.split() or ["pfifo", "limit", str(what.buffer)]
         back = bottleneck(what, Qdisc("reverse", words[0], tuple(words[1:])), what.back_rate)
-    forth = bottleneck(what, qdisc(what))
-    links = [
-        Link(
-            End("left", "left-right", "10.255.0.1", "02:ff:00:00:00:01", forth),
-            End("right", "right-left", "10.255.0.2", "02:ff:00:00:00:02", back),
-        )
-    ]
-    routes: dict[str, tuple[tuple[str, str], ...]] = {
-        "left": (("10.1.0.0/16", "10.255.0.2"),),
-        "right": (("10.0.0.0/16", "10.255.0.1"),),
-    }
-    paths = [_add(what, group, n, links, routes) for n, group in enumerate(what.groups, 1)]
-    hosts = (*(path.sender for path in paths), *(path.receiver for path in paths))
-    return Network(
-        hosts=hosts,
-        routers=("left", "right"),
-        links=tuple(links),
-        routes=routes,
-        paths=tuple(paths),
-        bottleneck=links[0].a,
-        mtu=what.mtu,
-    )
-
-
-def _add(
-    what: Layout,
-    group: Group,
-    n: int,
-    links: list[Link],
-    routes: dict[str, tuple[tuple[str, str], ...]],
-) -> Way:
-    """A group's hosts with their links and routes; N is in their addresses."""
-    impaired = (what.loss, what.jitter, what.reorder, what.reorder_by)
-    only_delayed = not group.streams and not group.program
-    there = Delay(group.rtt // 2, AMPLE_PACKETS, *(() if only_delayed else impaired))
-    back = Delay(group.rtt - there.time, AMPLE_PACKETS)
-    beside = group.background
-    # Pacing would space out the packets of a Poisson process.
-    paced = Pacing(beside.peak) if beside and beside.kind == FLOWS else None
-    sides = (0, 1) if not group.reverse else (1, 0)
-    ends = []
-    for role, side, queue, own in (("s", sides[0], back, paced), ("d", sides[1], there, None)):
-        node, router = f"{role}-{group.name}", ("left", "right")[side]
-        mac = f"02:{side:02x}:00:00:{n:02x}"
-        link = Link(
-            End(node, f"{node}-0", f"10.{side}.{n}.2", f"{mac}:02", own),
-            End(router, f"{router}-{node}", f"10.{side}.{n}.1", f"{mac}:01", queue),
-        )
-        links.append(link)
-        routes[node] = (("default", link.b.address),)
-        ends.append(link)
-    return Way(ends[0].a.node, ends[1].a.node, ends[1].a.address, ends[1].b)
+    pairs = []
+    for n, group in enumerate(what.groups, 1):
+        impaired = (what.loss, what.jitter, what.reorder, what.reorder_by)
+        only_delayed = not group.streams and not group.program
+        there = Delay(group.rtt // 2, AMPLE_PACKETS, *(() if only_delayed else impaired))
+        opposite = Delay(group.rtt - there.time, AMPLE_PACKETS)
+        paced = pacing(group.background)
+        pairs.append(Pair(f"-{group.name}", n, there, opposite, paced, reverse=group.reverse))
+    return dumbbell(bottleneck(what, qdisc(what)), back, pairs, what.mtu)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The topology of scenarios: a dumbbell.
+"""The topology of scenarios and of experiments (experiment.py): a dumbbell.
 
 Delays are never on the sending host: TCP Small Queues counts packets in netem as unsent and stops
 the flow.  Nor are they on the bottleneck, whose queue must hold only packets waiting for the link.
@@ -14,13 +14,74 @@ have its own round-trip time.
     sb ─┘ pacing                    └─ db    the background's hosts, if there is one
 """
 
-from fairlab.model import background
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fairlab.model.background import FLOWS, Background
 from fairlab.model.network import Bottleneck, Delay, End, Link, Network, Pacing, Path, Queue
 from fairlab.model.qdisc import BOTTLENECK, Qdisc
 from fairlab.model.scenario import Scenario
 
 # The number of the background's hosts, above those of all flows.
 BACKGROUND_NUMBER = 200
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A sender s and a receiver d, with NAME; NUMBER is in their addresses.
+
+    THERE is the delay of data, BACK that of acknowledgements.  REVERSE: data from right to left.
+    """
+
+    name: str
+    number: int
+    there: Delay
+    back: Delay
+    at_sender: Queue | None = None
+    at_receiver: Queue | None = None
+    reverse: bool = False
+
+
+def dumbbell(
+    forth: Bottleneck, back: Queue | None, pairs: Sequence[Pair], mtu: int, beside: bool = False
+) -> Network:
+    """Two routers, FORTH and BACK between them, and pairs; BESIDE: the last is the background's."""
+    bottleneck = End("left", "left-right", "10.255.0.1", "02:ff:00:00:00:01", forth)
+    links = [Link(bottleneck, End("right", "right-left", "10.255.0.2", "02:ff:00:00:00:02", back))]
+    routes: dict[str, tuple[tuple[str, str], ...]] = {
+        "left": (("10.1.0.0/16", "10.255.0.2"),),
+        "right": (("10.0.0.0/16", "10.255.0.1"),),
+    }
+    paths = []
+    for pair in pairs:
+        ends = []
+        for role, side, own, delay in (
+            ("s", int(pair.reverse), pair.at_sender, pair.back),
+            ("d", int(not pair.reverse), pair.at_receiver, pair.there),
+        ):
+            node, router = f"{role}{pair.name}", ("left", "right")[side]
+            net, mac = f"10.{side}.{pair.number}", f"02:{side:02x}:00:00:{pair.number:02x}"
+            host = End(node, f"{node}-{router}", f"{net}.2", f"{mac}:02", own)
+            near = End(router, f"{router}-{node}", f"{net}.1", f"{mac}:01", delay)
+            links.append(Link(host, near))
+            routes[node] = (("default", near.address),)
+            ends.append(links[-1])
+        paths.append(Path(ends[0].a.node, ends[1].a.node, ends[1].a.address, ends[1].b))
+    return Network(
+        hosts=(*(path.sender for path in paths), *(path.receiver for path in paths)),
+        routers=("left", "right"),
+        links=tuple(links),
+        routes=routes,
+        paths=tuple(paths[:-1] if beside else paths),
+        bottleneck=bottleneck,
+        mtu=mtu,
+        background=paths[-1] if beside else None,
+    )
+
+
+def pacing(beside: Background | None) -> Pacing | None:
+    """At the background's sender.  It would space out the packets of a Poisson process."""
+    return Pacing(beside.peak) if beside and beside.kind == FLOWS else None
 
 
 def netem_limit_needed(scenario: Scenario) -> int:
@@ -63,72 +124,20 @@ def burst(scenario: Scenario) -> int:
     return max(2 * scenario.frame, min(scenario.rate // 2000, size // 10))
 
 
-def dumbbell(scenario: Scenario) -> Network:
-    """N senders, a bottleneck between two routers, N receivers."""
+def build(scenario: Scenario) -> Network:
+    """The network that a scenario describes."""
     limit = scenario.netem_limit or 10 * netem_limit_needed(scenario)
     half = Delay(scenario.rtt // 2, limit)
-    other_half = Delay(scenario.rtt - half.time, limit)
+    halves = Delay(scenario.rtt - half.time, limit), half
     queue = Bottleneck(
         rate=scenario.rate,
         burst=burst(scenario),
         qdisc=scenario.qdisc(BOTTLENECK) or default_qdisc(scenario),
         size=scenario.buffer.bytes_at_most(scenario.frame),
     )
-    bottleneck = End("left", "left-right", "10.255.0.1", "02:ff:00:00:00:01", queue)
-    reverse = scenario.qdisc("reverse")
-    other_end = End("right", "right-left", "10.255.0.2", "02:ff:00:00:00:02", reverse)
-    links = [Link(bottleneck, other_end)]
-    routes: dict[str, tuple[tuple[str, str], ...]] = {
-        "left": (("10.1.0.0/16", "10.255.0.2"),),
-        "right": (("10.0.0.0/16", "10.255.0.1"),),
-    }
-
-    def add_path(name: str, n: int, at_sender: Queue | None, at_receiver: Queue | None) -> Path:
-        """A sender, a receiver, their links and routes; N is in their addresses."""
-        sender, receiver = f"s{name}", f"d{name}"
-        up = Link(
-            End(sender, f"{sender}-left", f"10.0.{n}.2", f"02:00:00:00:{n:02x}:02", at_sender),
-            End("left", f"left-{sender}", f"10.0.{n}.1", f"02:00:00:00:{n:02x}:01", half),
-        )
-        down = Link(
-            End("right", f"right-{receiver}", f"10.1.{n}.1", f"02:01:00:00:{n:02x}:01", other_half),
-            End(
-                receiver,
-                f"{receiver}-right",
-                f"10.1.{n}.2",
-                f"02:01:00:00:{n:02x}:02",
-                at_receiver,
-            ),
-        )
-        links.extend((up, down))
-        routes[sender] = (("default", up.b.address),)
-        routes[receiver] = (("default", down.a.address),)
-        return Path(sender, receiver, down.b.address, down.a)
-
     ours = (scenario.qdisc("senders"), scenario.qdisc("receivers"))
-    paths = [add_path(str(n), n, *ours) for n in range(1, len(scenario.flows) + 1)]
-    beside = None
-    if scenario.background:
-        # Pacing would space out the packets of a Poisson process.
-        spaced = scenario.background.kind == background.FLOWS
-        pacing = Pacing(scenario.background.peak) if spaced else None
-        beside = add_path("b", BACKGROUND_NUMBER, pacing, None)
-    everybody = [*paths, beside] if beside else paths
-    return Network(
-        hosts=(*(path.sender for path in everybody), *(path.receiver for path in everybody)),
-        routers=("left", "right"),
-        links=tuple(links),
-        routes=routes,
-        paths=tuple(paths),
-        bottleneck=bottleneck,
-        mtu=scenario.mtu,
-        background=beside,
-    )
-
-
-BUILDERS = {"dumbbell": dumbbell}
-
-
-def build(scenario: Scenario) -> Network:
-    """The network that a scenario describes."""
-    return BUILDERS[scenario.topology](scenario)
+    pairs = [Pair(str(n), n, *halves, *ours) for n in range(1, len(scenario.flows) + 1)]
+    beside = scenario.background
+    if beside:
+        pairs.append(Pair("b", BACKGROUND_NUMBER, *halves, pacing(beside)))
+    return dumbbell(queue, scenario.qdisc("reverse"), pairs, scenario.mtu, bool(beside))
