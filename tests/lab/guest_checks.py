@@ -380,12 +380,11 @@ def test_ecn_with_large_mtu_and_start_gap(tmp_path: Path) -> None:
     assert total["marks"] > 5 * total["drops"]
     assert total["throughput_bps"] == pytest.approx(rate * what.payload / what.frame, rel=0.01)
     assert result["flows"][1]["cut_keeps"] == pytest.approx(0.5, abs=0.03)
-    sizes, packets = measurement.samples.flow_bytes[0], measurement.samples.flow_packets[0]
-    assert sizes[-1] / packets[-1] == pytest.approx(what.frame, rel=0.05)
-    first, second = (
-        next(n for n, b in enumerate(c) if b > 20_000) for c in measurement.samples.flow_bytes
-    )
-    times = measurement.times
+    columns = measurement.columns
+    sizes, packets = (list(columns[f"arrived_{name}"].values()) for name in ("bytes", "packets"))
+    assert sizes[0][-1] / packets[0][-1] == pytest.approx(what.frame, rel=0.05)
+    first, second = (next(n for n, b in enumerate(c) if b > 20_000) for c in sizes)
+    times = columns["time"]
     assert times[second] - times[first] == pytest.approx(0.5, abs=0.01)
     assert measurement.document["settings"][1]["gaimd_preset"] == "tcp"
 
@@ -413,7 +412,7 @@ def test_fair_queueing_protects_the_background(tmp_path: Path) -> None:
         reports.append(measurement.background)
         (queue,) = measurement.document["queues"]
         assert (queue["asked"], queue["shown"]["kind"]) == (f"{kind} limit 20", kind)
-        assert queue["shown"]["drops"] == measurement.samples.drops[-1] > 0
+        assert queue["shown"]["drops"] == measurement.columns["drops"][-1] > 0
         assert result["total"]["utilisation"] > 0.6
     fifo, fair = found["pfifo"], found["drr_fq"]
     # One seed; runs end at their own times.
@@ -466,7 +465,7 @@ def test_background_of_packets(tmp_path: Path) -> None:
     # Lost packets by source and sink: the bottleneck's drops, less those of the flow.
     assert measurement.background
     lost = sum(one.sent - one.received for one in measurement.background.bins)
-    drops = measurement.samples.drops[-1] - measurement.samples.drops[0]
+    drops = measurement.columns["drops"][-1] - measurement.columns["drops"][0]
     assert lost < drops
     assert lost + result["total"]["retransmits"] == pytest.approx(drops, rel=0.1)
 

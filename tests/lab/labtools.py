@@ -24,7 +24,7 @@ from fairlab.model.background import FLOWS
 from fairlab.model.qdisc import parse_buffer
 from fairlab.model.scenario import Scenario, parse_flows
 from fairlab.net.host import STOPPING
-from fairlab.run.dumbbell import BACKGROUND_REPORTS, MEASUREMENT, PING, TRACE
+from fairlab.run.dumbbell import BACKGROUND_REPORTS, BESIDE, MEASUREMENT, PING, TRACE
 from fairlab.run.flows import ports
 
 TOP = Path(__file__).resolve().parents[2]
@@ -175,7 +175,7 @@ def made_up(what: Scenario, shares: Sequence[float]) -> dict[str, Any]:
     packets = [[round(share * what.rate * t / 8 / what.frame) for t in at] for share in shares]
     total = [sum(column) for column in zip(*packets, strict=True)]
     samples: dict[str, Any] = {
-        "time": [BEGIN - 0.5 + t for t in at],
+        "time": [t - 0.5 for t in at],
         "backlog_bytes": [full // 2] * count,
         "backlog_packets": [full // 2 // what.frame] * count,
         "sent_bytes": [what.frame * n for n in total],
@@ -183,23 +183,25 @@ def made_up(what: Scenario, shares: Sequence[float]) -> dict[str, Any]:
         "drops": [n // 100 for n in total],
         "marks": [0] * count,
         "delay_drops": [0] * count,
-        "flow_bytes": [[what.frame * n for n in column] for column in packets],
-        "flow_packets": packets,
+        "arrived_packets": dict(zip(what.labels, packets, strict=True)),
     }
     if what.background:
         rest = what.background.fraction
         column = [round(rest * what.rate * t / 8 / what.frame) for t in at]
-        samples["background_packets"] = column
-        samples["background_bytes"] = [what.frame * n for n in column]
+        samples["arrived_packets"][BESIDE] = column
         samples["sent_packets"] = [a + b for a, b in zip(total, column, strict=True)]
         samples["sent_bytes"] = [what.frame * n for n in samples["sent_packets"]]
+    samples["arrived_bytes"] = {
+        name: [what.frame * n for n in column]
+        for name, column in samples["arrived_packets"].items()
+    }
     queue = what.qdisc("bottleneck") or topology.default_qdisc(what)
     return {
         "scenario": what.to_json(),
         "begin": BEGIN,
         "end": BEGIN + what.seconds,
         "clock_offset": CLOCK_OFFSET,
-        "samples": samples,
+        "columns": samples,
         "load": {
             "idle": 20.0,
             "total": 40.0,
@@ -252,11 +254,12 @@ def made_up_background(document: dict[str, Any]) -> tuple[dict[str, Any], dict[s
     what = document["scenario"]
     seconds = what["seconds"] + 3
     began, ended = BEGIN - 2, document["end"] + 0.5
-    samples, background = document["samples"], what["background"]
+    columns, background = document["columns"], what["background"]
     plan = {"began": began, "ended": ended, "late_mean_us": 90, "late_max_us": 1500}
     source: dict[str, Any] = {"kind": background["kind"], **plan}
     headers = 66 if background["kind"] == FLOWS else 42
-    payload = samples["background_bytes"][-1] - headers * samples["background_packets"][-1]
+    sizes, packets = (columns[f"arrived_{name}"][BESIDE][-1] for name in ("bytes", "packets"))
+    payload = sizes - headers * packets
     sink: dict[str, Any] = {"bytes": payload}
     if background["kind"] == FLOWS:
         source["flows"] = []

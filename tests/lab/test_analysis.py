@@ -5,11 +5,13 @@ import math
 import statistics
 from pathlib import Path
 
+import numpy
 import pytest
 from fairlab.model.scenario import parse_flows
 from fairlab.net.tracing import parse
 from fairlab.results import analysis
 from fairlab.results.analysis import Cut, Measurement, follow_window
+from fairlab.results.statistics import jain
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -20,24 +22,24 @@ POSITIVE = st.floats(1e-3, 1e9)
 
 @given(st.lists(POSITIVE, min_size=1, max_size=50))
 def test_jain_index_is_between_1_over_n_and_1(values: list[float]) -> None:
-    index = analysis.jain(values)
+    index = jain(values)
     assert 1 / len(values) - 1e-9 <= index <= 1 + 1e-9
 
 
 @given(POSITIVE, st.integers(1, 50), st.integers(0, 50))
 def test_jain_index_with_starved_flows(value: float, sharing: int, starving: int) -> None:
-    index = analysis.jain([value] * sharing + [0.0] * starving)
+    index = jain([value] * sharing + [0.0] * starving)
     assert index == pytest.approx(sharing / (sharing + starving))
 
 
 @given(st.lists(POSITIVE, min_size=2, max_size=20), POSITIVE)
 def test_jain_index_is_scale_invariant(values: list[float], factor: float) -> None:
     scaled = [value * factor for value in values]
-    assert analysis.jain(scaled) == pytest.approx(analysis.jain(values))
+    assert jain(scaled) == pytest.approx(jain(values))
 
 
 def test_jain_index_of_idle_flows_is_1() -> None:
-    assert analysis.jain([0, 0]) == 1.0
+    assert jain([0, 0]) == 1.0
 
 
 @given(st.lists(st.integers(-1000, 1000), min_size=1), st.floats(0.01, 1))
@@ -48,19 +50,6 @@ def test_percentile(values: list[int], share: float) -> None:
     assert sum(value < found for value in values) < share * len(values)
 
 
-@given(st.lists(st.integers(0, 100), min_size=2, max_size=30), st.data())
-def test_interpolation_matches_all_samples(steps: list[int], data: st.DataObject) -> None:
-    times = [float(n) for n in range(len(steps))]
-    totals = [float(sum(steps[: n + 1])) for n in range(len(steps))]
-    for when, value in zip(times, totals, strict=True):
-        assert analysis.interpolate(times, totals, when) == value
-    n = data.draw(st.integers(0, len(steps) - 2))
-    middle = analysis.interpolate(times, totals, n + 0.5)
-    assert middle == pytest.approx((totals[n] + totals[n + 1]) / 2)
-    assert analysis.interpolate(times, totals, -1) == totals[0]
-    assert analysis.interpolate(times, totals, len(steps) + 1) == totals[-1]
-
-
 @given(st.lists(st.integers(0, 100), min_size=3, max_size=30))
 def test_rates_sum_up_to_the_total(steps: list[int]) -> None:
     times = [float(n) for n in range(len(steps))]
@@ -68,7 +57,7 @@ def test_rates_sum_up_to_the_total(steps: list[int]) -> None:
     edges = [n * 0.7 for n in range(int(times[-1] / 0.7) + 1)]
     assume(len(edges) > 1)
     found = analysis.rates(times, totals, edges)
-    grown = analysis.interpolate(times, totals, edges[-1]) - totals[0]
+    grown = float(numpy.interp(edges[-1], times, totals)) - totals[0]
     assert sum(rate * 0.7 for rate in found) == pytest.approx(grown)
 
 
@@ -142,12 +131,12 @@ def test_results_of_a_run_with_known_shares(tmp_path: Path) -> None:
 def test_warmup_does_not_count(tmp_path: Path) -> None:
     what = scenario(seconds=10, warmup_seconds=5.0)
     document = made_up(what, (0.5, 0.5))
-    samples = document["samples"]
+    samples = document["columns"]
     # The second flow sends in the first five seconds only.
-    for name in ("flow_bytes", "flow_packets"):
-        column = samples[name][1]
-        stop = next(n for n, t in enumerate(samples["time"]) if t >= document["begin"] + 4.9)
-        samples[name][1] = column[:stop] + [column[stop]] * (len(column) - stop)
+    for name in ("arrived_bytes", "arrived_packets"):
+        label, column = list(samples[name].items())[1]
+        stop = next(n for n, t in enumerate(samples["time"]) if t >= 4.9)
+        samples[name][label] = column[:stop] + [column[stop]] * (len(column) - stop)
     write_raw(tmp_path, document, saw_tooth(what))
     result = analysis.evaluate(Measurement.read(tmp_path))
     assert result["flows"][1]["throughput_bps"] == 0

@@ -22,6 +22,7 @@ from fairlab.net import host
 from fairlab.results import analysis, comparison, flentfile, plots, report, store, validity
 from fairlab.results.analysis import Measurement
 from fairlab.run import flows
+from fairlab.run.dumbbell import BESIDE
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -243,7 +244,7 @@ def test_disturbed_background_is_refused(
 def test_offload_at_the_background_hosts_is_found(tmp_path: Path) -> None:
     what = with_background(Background(0.5))
     document = made_up(what, (0.4,))
-    packets = document["samples"]["background_packets"]
+    packets = document["columns"]["arrived_packets"][BESIDE]
     packets[:] = [n // 4 for n in packets]
     write_raw(tmp_path, document, saw_tooth(what))
     with pytest.raises(LabError, match="the background sent packets of 60.. bytes on average"):

@@ -114,7 +114,7 @@ def test_percentiles() -> None:
 def test_jains_index() -> None:
     assert statistics.jain([5.0] * 7) == pytest.approx(1)
     assert statistics.jain([1.0, 0, 0, 0]) == pytest.approx(0.25)
-    assert statistics.jain([0.0, 0.0]) == 0
+    assert statistics.jain([0.0, 0.0]) == 1
 
 
 @pytest.mark.parametrize(

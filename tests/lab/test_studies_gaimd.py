@@ -395,7 +395,7 @@ def made_up_outcome(what: Experiment) -> Outcome:
         "backlog_packets": [20] * len(steps),
         "arrived_packets": {name: (steps * 190 * n).tolist() for name, n in each.items()},
     }
-    return Outcome(what, {"columns": columns, "begin": 0.0}, {}, rows, {})
+    return Outcome({"columns": columns, "begin": 0.0}, what, {}, rows, {})
 
 
 @pytest.mark.parametrize("study", gaimd.STUDIES, ids=lambda study: study.name)

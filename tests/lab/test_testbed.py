@@ -184,7 +184,7 @@ def made_up(**changes: Any) -> tuple[Case, Outcome]:
         "g2": {"flows": [short | {"retransmits": 0, "lost": 0}]},
     }
     document = {"columns": columns, "own": own} | changes
-    return case, Outcome(case.layout, document, heads, {"g1": rows, "g2": rows[:0]}, {})
+    return case, Outcome(document, case.layout, heads, {"g1": rows, "g2": rows[:0]}, {})
 
 
 @pytest.mark.parametrize(

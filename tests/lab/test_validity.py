@@ -14,7 +14,7 @@ from fairlab.model.qdisc import Buffer
 from fairlab.results import validity
 from fairlab.results.analysis import Measurement
 
-from tests.lab.labtools import BEGIN, made_up, saw_tooth, scenario, write_raw
+from tests.lab.labtools import made_up, saw_tooth, scenario, write_raw
 
 Document = dict[str, Any]
 
@@ -35,8 +35,8 @@ def test_good_run_is_accepted(tmp_path: Path) -> None:
 
 def at_speed(document: Document, factor: float) -> None:
     """Send the same bytes FACTOR times as fast."""
-    times = document["samples"]["time"]
-    times[:] = [BEGIN + (t - BEGIN) / factor for t in times]
+    times = document["columns"]["time"]
+    times[:] = [t / factor for t in times]
 
 
 def slower(document: Document) -> None:
@@ -56,7 +56,7 @@ def robbed(document: Document) -> None:
 
 
 def paused(document: Document) -> None:
-    times = document["samples"]["time"]
+    times = document["columns"]["time"]
     times[60:] = [t + 1.5 for t in times[60:]]
 
 
@@ -94,7 +94,7 @@ def test_empty_queue_gives_no_busy_rate(tmp_path: Path) -> None:
 
     what = scenario(seconds=10, warmup_seconds=2.5)
     document = made_up(what, (0.3, 0.2))
-    document["samples"]["backlog_bytes"] = [0] * len(document["samples"]["time"])
+    document["columns"]["backlog_bytes"] = [0] * len(document["columns"]["time"])
     write_raw(tmp_path, document, saw_tooth(what))
     measurement = Measurement.read(tmp_path)
     assert validity.busy_rate(measurement) is None
@@ -112,8 +112,8 @@ def test_short_queue_gives_no_busy_rate(tmp_path: Path) -> None:
 
 def test_samples_before_the_flows_do_not_count(tmp_path: Path) -> None:
     def late(document: Document) -> None:
-        samples = document["samples"]
-        before = [n for n, t in enumerate(samples["time"]) if t < BEGIN - 0.05]
+        samples = document["columns"]
+        before = [n for n, t in enumerate(samples["time"]) if t < -0.05]
         for n in before:
             samples["sent_bytes"][n] = 0
 

@@ -9,8 +9,9 @@ front of receivers have the counters of their flows.
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from typing import Any
 
 from fairlab.model.network import Bottleneck, Delay, End, Network, Trunk
 from fairlab.net.netlink import QueueState
@@ -65,11 +66,34 @@ class Sampler:
             kept["control"].append(control.sent_bytes)
             kept["control_drops"].append(control.drops)
 
-    def hidden(self) -> list[int]:
-        """The packets lost in all delays, at each sample."""
-        return [
-            sum(column) for column in zip(*(k["hidden"] for k in self.wires.values()), strict=True)
-        ]
+    def columns(self, network: Network, names: Sequence[str], begin: float) -> dict[str, Any]:
+        """Samples of a network with a bottleneck: columns of one length; seconds since BEGIN.
+
+        `back` is the bottleneck of the other direction.  NAMES are those of the paths, the
+        background's last; what has arrived has passed the last delay.
+        """
+        forth, back = (self.wires.get(end.interface) for end, _ in network.links[0].ends())
+        assert forth
+        nothing = [0] * len(self.times)
+        paths = [*network.paths, *([network.background] if network.background else [])]
+        arrived = {
+            name: self.wires[path.last.interface] for name, path in zip(names, paths, strict=True)
+        }
+        hidden = zip(*(kept["hidden"] for kept in self.wires.values()), strict=True)
+        return {
+            "time": [round(when - begin, 6) for when in self.times],
+            "backlog_bytes": forth["held"],
+            "backlog_packets": forth["held_packets"],
+            "sent_bytes": forth["sent"],
+            "sent_packets": forth["packets"],
+            "drops": forth["drops"],
+            "marks": forth["marks"],
+            "back_bytes": back["sent"] if back else nothing,
+            "back_drops": back["drops"] if back else nothing,
+            "delay_drops": list(map(sum, hidden)),
+            "arrived_bytes": {name: kept["sent"] for name, kept in arrived.items()},
+            "arrived_packets": {name: kept["packets"] for name, kept in arrived.items()},
+        }
 
 
 def sampled(network: Network) -> list[End]:

@@ -19,7 +19,9 @@ from fairlab.model import headers
 from fairlab.model.background import FLOWS, Background, BackgroundReport, FlowRecord, read_report
 from fairlab.model.scenario import Scenario
 from fairlab.net.tracing import StateEvent, WindowEvent, parse
-from fairlab.run.dumbbell import BACKGROUND_REPORTS, MEASUREMENT, PING, TRACE, Samples
+from fairlab.results.outcome import Sampled
+from fairlab.results.statistics import jain
+from fairlab.run.dumbbell import BACKGROUND_REPORTS, BESIDE, MEASUREMENT, PING, TRACE
 from fairlab.run.flows import Report, parse_ping, ports
 
 # Points of a window's curve closer than this [s] are left out unless it jumps.
@@ -28,33 +30,20 @@ CURVE_STEP, CURVE_JUMP = 0.02, 0.1
 HELD_DOWN = (2, 3, 4)
 
 
-def jain(values: Sequence[float]) -> float:
-    """Jain's fairness index: 1 if all values are equal, 1/n if all but one are 0."""
-    squares = sum(value * value for value in values)
-    return sum(values) ** 2 / (len(values) * squares) if squares else 1.0
-
-
 def percentile(values: Sequence[float], share: float) -> float:
     """The smallest value that at least SHARE of the values do not exceed."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
-def interpolate(times: Sequence[float], values: Sequence[float], when: float) -> float:
-    """The value at WHEN, by linear interpolation."""
-    right = bisect.bisect_left(times, when)
-    if right == 0:
-        return values[0]
-    if right == len(times):
-        return values[-1]
-    t0, t1 = times[right - 1], times[right]
-    return values[right - 1] + (values[right] - values[right - 1]) * (when - t0) / (t1 - t0)
-
-
 def rates(times: Sequence[float], total: Sequence[float], edges: Sequence[float]) -> list[float]:
     """The rate at which the counter TOTAL grew between consecutive EDGES."""
-    at = [interpolate(times, total, edge) for edge in edges]
-    return [(at[n + 1] - at[n]) / (edges[n + 1] - edges[n]) for n in range(len(edges) - 1)]
+    import numpy
+
+    found: list[float] = (
+        numpy.diff(numpy.interp(edges, times, total)) / numpy.diff(edges)
+    ).tolist()
+    return found
 
 
 def step_mean(
@@ -77,12 +66,10 @@ def plot_interval(seconds: float) -> float:
 
 
 @dataclass(frozen=True)
-class Measurement:
+class Measurement(Sampled):
     """The raw data of a run."""
 
-    document: dict[str, Any]
     scenario: Scenario
-    samples: Samples
     reports: list[Report]
     events: list[WindowEvent | StateEvent]
     ping: list[tuple[float, float]]  # (seconds from the start, ms)
@@ -96,7 +83,6 @@ class Measurement:
         return cls(
             document=document,
             scenario=Scenario.from_json(document["scenario"]),
-            samples=Samples(**document["samples"]),
             reports=[Report(**report) for report in document["reports"]],
             events=list(parse((directory / TRACE).read_text())),
             background=(
@@ -108,35 +94,21 @@ class Measurement:
         )
 
     @property
-    def times(self) -> list[float]:
-        """The times of the samples, in seconds from the start."""
-        return [when - self.document["begin"] for when in self.samples.time]
-
     def window(self) -> tuple[float, float]:
         """The steady state: begin and end [s]."""
         return self.scenario.warmup_seconds, float(self.scenario.seconds)
 
     def goodput(self, number: int) -> list[float]:
         """The goodput of flow NUMBER up to each sample, in bits."""
-        header = headers.ETHERNET + headers.SEGMENT
-        s = self.samples
-        columns = zip(s.flow_bytes[number], s.flow_packets[number], strict=True)
-        return [8.0 * (size - header * packets) for size, packets in columns]
+        header, label = headers.ETHERNET + headers.SEGMENT, self.scenario.labels[number]
+        sizes, packets = (self.columns[f"arrived_{what}"][label] for what in ("bytes", "packets"))
+        return [8.0 * (size - header * n) for size, n in zip(sizes, packets, strict=True)]
 
     def carried(self) -> list[int]:
         """The bytes of the background that had arrived at each sample, with headers."""
-        return self.samples.background_bytes or [0] * len(self.samples.time)
-
-    def within(self, column: Sequence[float]) -> list[float]:
-        """The values of a column in the steady state."""
-        first, last = self.window()
-        return [value for t, value in zip(self.times, column, strict=True) if first <= t <= last]
-
-    def growth(self, column: Sequence[float]) -> float:
-        """The growth of a counter in the steady state."""
-        first, last = self.window()
-        times = self.times
-        return interpolate(times, column, last) - interpolate(times, column, first)
+        nothing = [0] * len(self.columns["time"])
+        found: list[int] = self.columns["arrived_bytes"].get(BESIDE, nothing)
+        return found
 
 
 @dataclass(frozen=True)
@@ -232,8 +204,8 @@ def windows(measurement: Measurement) -> list[Window]:
 
 def flow_results(m: Measurement, of_windows: list[Window]) -> list[dict[str, Any]]:
     """The results of each flow."""
-    first, last = m.window()
-    throughputs = [m.growth(m.goodput(n)) / (last - first) for n in range(len(m.scenario.flows))]
+    first, last = m.window
+    throughputs = [m.grown(m.goodput(n)) / (last - first) for n in range(len(m.scenario.flows))]
     everything = sum(throughputs)
     found = []
     for n, flow in enumerate(m.scenario.flows):
@@ -265,24 +237,21 @@ def total_results(m: Measurement, flows: list[dict[str, Any]]) -> dict[str, Any]
     """The results of the bottleneck and of all flows together."""
     scenario = m.scenario
     throughputs = [flow["throughput_bps"] for flow in flows]
-    first, last = m.window()
-    sent, drops = m.growth(m.samples.sent_packets), m.growth(m.samples.drops)
+    first, last = m.window
     # The capacity beside the background.
-    left = scenario.rate - 8 * m.growth(m.carried()) / (last - first)
+    left = scenario.rate - 8 * m.grown(m.carried()) / (last - first)
     available = left * scenario.payload / scenario.frame
-    delays = [1000 * 8 * size / scenario.rate for size in m.within(m.samples.backlog_bytes)]
+    delays = [1000 * 8 * size / scenario.rate for size in m.within("backlog_bytes").tolist()]
     pings = [took for when, took in m.ping if first <= when <= last]
     return {
         "throughput_bps": sum(throughputs),
         "available_bps": round(available),
         "fair_share_bps": round(available / len(flows)),
-        "utilisation": round(
-            8 * m.growth(m.samples.sent_bytes) / (last - first) / scenario.rate, 4
-        ),
+        "utilisation": round(m.used(scenario.rate), 4),
         "jain": round(jain(throughputs), 4),
-        "drops": round(drops),
-        "marks": round(m.growth(m.samples.marks)),
-        "loss": round(drops / (sent + drops), 6) if sent + drops else 0.0,
+        "drops": round(m.growth("drops")),
+        "marks": round(m.growth("marks")),
+        "loss": round(m.loss, 6),
         "retransmits": sum(flow["retransmits"] for flow in flows),
         "queue_delay_ms": {
             "mean": round(statistics.fmean(delays), 2),
@@ -303,7 +272,7 @@ def background_results(m: Measurement) -> dict[str, Any] | None:
     what, report = m.scenario.background, m.background
     if not what or not report:
         return None
-    first, last = m.window()
+    first, last = m.window
     begin, rate, mtu = m.document["begin"], m.scenario.rate, m.scenario.mtu
     if what.kind == FLOWS:
         flows = [flow for flow in report.flows if first <= flow.start - begin < last]
@@ -327,7 +296,7 @@ def background_results(m: Measurement) -> dict[str, Any] | None:
     return {
         "asked": what.fraction,
         "offered": round(8 * offered / (last - first) / rate, 4),
-        "carried": round(8 * m.growth(m.carried()) / (last - first) / rate, 4),
+        "carried": round(8 * m.grown(m.carried()) / (last - first) / rate, 4),
         **details,
         "loss": round(details["lost"] / packets, 6) if packets else 0.0,
         "late_ms": {"mean": 1000 * report.late_mean, "max": 1000 * report.late_max},
@@ -370,7 +339,7 @@ def background_series(
 ) -> dict[str, Any]:
     """The background's curves: throughput and flows in progress, means over STEP seconds."""
     found: dict[str, Any] = {
-        "bps": [round(8 * rate) for rate in rates(m.times, m.carried(), edges)]
+        "bps": [round(8 * rate) for rate in rates(m.columns["time"], m.carried(), edges)]
     }
     if what.kind == FLOWS:
         counts = counts_in_progress(m, edges[0], edges[-1])
@@ -384,7 +353,7 @@ def background_series(
 
 def series(m: Measurement, of_windows: list[Window]) -> dict[str, Any]:
     """The curves of all plots."""
-    scenario, times = m.scenario, m.times
+    scenario, c, times = m.scenario, m.columns, m.columns["time"]
     step = plot_interval(scenario.seconds)
     edges = [n * step for n in range(int(scenario.seconds / step) + 1)]
     shown = [n for n, t in enumerate(times) if 0 <= t <= scenario.seconds]
@@ -392,7 +361,7 @@ def series(m: Measurement, of_windows: list[Window]) -> dict[str, Any]:
     return {
         "interval": step,
         "utilisation": [
-            round(8 * rate / scenario.rate, 4) for rate in rates(times, m.samples.sent_bytes, edges)
+            round(8 * rate / scenario.rate, 4) for rate in rates(times, c["sent_bytes"], edges)
         ],
         "background": background_series(m, what, edges, step) if what else None,
         "throughput": {
@@ -404,9 +373,9 @@ def series(m: Measurement, of_windows: list[Window]) -> dict[str, Any]:
         },
         "queue": {
             "time": [round(times[n], 4) for n in shown],
-            "bytes": [m.samples.backlog_bytes[n] for n in shown],
-            "packets": [m.samples.backlog_packets[n] for n in shown],
-            "drops": [m.samples.drops[n] for n in shown],
+            "bytes": [c["backlog_bytes"][n] for n in shown],
+            "packets": [c["backlog_packets"][n] for n in shown],
+            "drops": [c["drops"][n] for n in shown],
         },
         "ping": {
             "time": [round(when, 4) for when, _ in m.ping if 0 <= when <= scenario.seconds],
@@ -427,7 +396,7 @@ def evaluate(m: Measurement) -> dict[str, Any]:
     """The results of a run, with its curves."""
     of_windows = windows(m)
     flows = flow_results(m, of_windows)
-    first, last = m.window()
+    first, last = m.window
     return {
         "window_seconds": [first, last],
         "flows": flows,

@@ -14,7 +14,7 @@ from fairlab.run.experiment import MEASUREMENT
 from fairlab.run.job import Job
 
 # What a study takes the numbers of an experiment from.
-CODE = ("experiment", "outcome", "analysis")
+CODE = ("experiment", "outcome", "statistics")
 
 __all__ = ["Experiment", "Group", "Stream"]
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from fairlab.model.qdisc import BOTTLENECK
-from fairlab.results.analysis import interpolate
 
 FILE_FORMAT = 4  # of Flent's data files
 # The version of Flent that writes this format.
@@ -38,6 +37,8 @@ def _egress(result: dict[str, Any]) -> dict[str, Any]:
 
 def document(result: dict[str, Any], note_more: str = "") -> dict[str, Any]:
     """The result of a run in Flent's format, with NOTE_MORE added to its note."""
+    import numpy
+
     scenario, curves = result["scenario"], result["series"]
     begin = datetime.fromisoformat(result["date"]).astimezone(UTC)
     step = curves["interval"]
@@ -52,9 +53,9 @@ def document(result: dict[str, Any], note_more: str = "") -> dict[str, Any]:
     results["TCP upload sum"] = sums
     results["TCP upload avg"] = [total / len(labels) for total in sums]
     # Flent stores null where no value was measured.
-    results["Ping (ms) ICMP"] = [
-        interpolate(ping["time"], ping["ms"], x) if ping["time"] else None for x in x_values
-    ]
+    nothing = [None] * len(x_values)
+    at = numpy.interp(x_values, ping["time"], ping["ms"]).tolist() if ping["time"] else nothing
+    results["Ping (ms) ICMP"] = at
 
     def stamp(x: float) -> float:
         return (begin + timedelta(seconds=x)).timestamp()

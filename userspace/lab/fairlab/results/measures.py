@@ -24,6 +24,7 @@ from typing import Any
 
 from fairlab.model.experiment import UDP
 from fairlab.model.testbed import FLOWS_ONLY, MEASURES, PART, PLAIN, RATE, TIME, Case, Limit
+from fairlab.results import statistics
 from fairlab.results.outcome import Outcome
 
 SAMPLES, FLOWS = "samples.csv", "flows.csv"
@@ -132,8 +133,7 @@ def measure(case: Case, seen: Outcome, limit: Limit) -> float | None:
             everybody = [8 * f.grown("acked", begin, end) / took for f in flows(case, seen)]
             return sum(goodputs) / sum(everybody) if sum(everybody) else None
         case "jain":
-            squares = sum(value**2 for value in goodputs)
-            return sum(goodputs) ** 2 / (len(goodputs) * squares) if squares else None
+            return statistics.jain(goodputs) if any(goodputs) else None
         case "retransmitted":
             sent = sum(flow.grown("segments", begin, end) for flow in chosen)
             again = sum(flow.grown("retransmits", begin, end) for flow in chosen)

@@ -9,6 +9,7 @@ bytes, without headers; a link's is of all bytes, with headers.
 """
 
 import json
+from abc import abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,33 +44,28 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """The results of an experiment."""
+class Sampled:
+    """What was measured of a network with a bottleneck."""
 
-    what: Layout
     document: dict[str, Any]
-    heads: dict[str, dict[str, Any]]  # by group: fairflow's first line
-    rows: dict[str, Any]  # by group: fairflow's rows
-    backgrounds: dict[str, BackgroundReport]  # by group, where there is one
 
     @property
     def columns(self) -> dict[str, Any]:
-        """The samples of the queues, as Columns of run/experiment.py has them."""
+        """The samples of the queues, as Sampler.columns() has them."""
         found: dict[str, Any] = self.document["columns"]
         return found
 
     @property
+    @abstractmethod
     def window(self) -> tuple[float, float]:
         """The steady state: begin and end [s]."""
-        return self.what.warmup, self.what.seconds
-
-    # --- the bottleneck -------------------------------------------------------------------------
 
     def growth(self, column: str, begin: float | None = None, end: float | None = None) -> float:
         """The growth of a counter of the bottleneck between BEGIN and END (the window)."""
-        return self._growth(self.columns[column], begin, end)
+        return self.grown(self.columns[column], begin, end)
 
-    def _growth(self, values: Any, begin: float | None, end: float | None) -> float:
+    def grown(self, values: Any, begin: float | None = None, end: float | None = None) -> float:
+        """The same, of the VALUES of any counter."""
         import numpy
 
         window = (
@@ -79,18 +75,6 @@ class Outcome:
         first, last = numpy.interp(window, self.columns["time"], values)
         return float(last - first)
 
-    @property
-    def utilisation(self) -> float:
-        """The utilisation of the bottleneck, 0 to 1."""
-        first, last = self.window
-        return 8 * self.growth("sent_bytes") / (last - first) / self.what.rate
-
-    @property
-    def loss(self) -> float:
-        """The fraction of the bottleneck's packets that it dropped."""
-        drops, sent = self.growth("drops"), self.growth("sent_packets")
-        return drops / (drops + sent) if drops + sent else 0.0
-
     def within(self, column: str) -> Any:
         """The values of a queue's column in the window, as an array."""
         import numpy
@@ -99,14 +83,53 @@ class Outcome:
         first, last = self.window
         return numpy.asarray(self.columns[column])[(times >= first) & (times <= last)]
 
+    def used(self, rate: int) -> float:
+        """The utilisation of the bottleneck, which has this RATE, 0 to 1."""
+        first, last = self.window
+        return 8 * self.growth("sent_bytes") / (last - first) / rate
+
+    @property
+    def loss(self) -> float:
+        """The fraction of the bottleneck's packets that it dropped."""
+        drops, sent = self.growth("drops"), self.growth("sent_packets")
+        return drops / (drops + sent) if drops + sent else 0.0
+
+    def frames(self, most: int) -> dict[str, trust.Frames]:
+        """What has arrived, in frames of MOST bytes."""
+        sizes, counts = (
+            {name: column[-1] - column[0] for name, column in self.columns[what].items()}
+            for what in ("arrived_bytes", "arrived_packets")
+        )
+        return {name: trust.Frames(sizes[name], counts[name], most) for name in sizes}
+
+
+@dataclass(frozen=True)
+class Outcome(Sampled):
+    """The results of an experiment."""
+
+    what: Layout
+    heads: dict[str, dict[str, Any]]  # by group: fairflow's first line
+    rows: dict[str, Any]  # by group: fairflow's rows
+    backgrounds: dict[str, BackgroundReport]  # by group, where there is one
+
+    @property
+    def window(self) -> tuple[float, float]:
+        """The steady state: begin and end [s]."""
+        return self.what.warmup, self.what.seconds
+
+    @property
+    def utilisation(self) -> float:
+        """The utilisation of the bottleneck, 0 to 1."""
+        return self.used(self.what.rate)
+
     def arrived(self, group: str) -> float:
         """The rate at which a group's packets arrived, in bit/s, with headers."""
         first, last = self.window
-        return 8 * self._growth(self.columns["arrived_bytes"][group], None, None) / (last - first)
+        return 8 * self.grown(self.columns["arrived_bytes"][group]) / (last - first)
 
     def arrived_packets(self, group: str) -> float:
         """The number of packets of a group that passed the bottleneck."""
-        return self._growth(self.columns["arrived_packets"][group], None, None)
+        return self.grown(self.columns["arrived_packets"][group])
 
     # --- flows ----------------------------------------------------------------------------------
 
@@ -208,10 +231,7 @@ def check_looks(outcome: Outcome) -> None:
 
 def evidence(outcome: Outcome) -> trust.Evidence:
     c, what, document = outcome.columns, outcome.what, outcome.document
-    frames = {
-        f"group {name}": trust.Frames(sizes[-1], c["arrived_packets"][name][-1], what.frame)
-        for name, sizes in c["arrived_bytes"].items()
-    }
+    frames = {f"group {name}": one for name, one in outcome.frames(what.frame).items()}
     most = max(rate for _, rate in what.rates())
     burst = bottleneck(what, qdisc(what), most).burst + 2 * what.frame
     rate = trust.LinkRate(

@@ -93,4 +93,4 @@ def percentile(values: Sequence[float], percent: float) -> float:
 def jain(values: Sequence[float]) -> float:
     """Jain's index of fairness: 1 if all VALUES are equal, 1/n if one has all."""
     squares = sum(value * value for value in values)
-    return sum(values) ** 2 / (len(values) * squares) if squares else 0.0
+    return sum(values) ** 2 / (len(values) * squares) if squares else 1.0

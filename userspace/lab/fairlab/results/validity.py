@@ -11,6 +11,7 @@ from fairlab.model.background import PACKETS
 from fairlab.model.errors import CannotRunError, LabError
 from fairlab.results import trust
 from fairlab.results.analysis import Measurement
+from fairlab.run.dumbbell import BESIDE
 
 # Samples may be a little early or late; intervals in which the queue was nearly empty do not count.
 SURELY_WAITING = 0.25  # of the buffer, at both ends of an interval
@@ -27,12 +28,12 @@ def link_rate(m: Measurement) -> trust.LinkRate | None:
     buffer = m.scenario.buffer.bytes_at_most(m.scenario.frame)
     if 8 * buffer < SHORTEST_BUFFER * m.scenario.rate:
         return None
-    first = next(n for n, when in enumerate(m.times) if when >= 0)
-    s = m.samples
+    c = m.columns
+    first = next(n for n, when in enumerate(c["time"]) if when >= 0)
     return trust.LinkRate(
-        m.times[first:],
-        s.sent_bytes[first:],
-        s.backlog_bytes[first:],
+        c["time"][first:],
+        c["sent_bytes"][first:],
+        c["backlog_bytes"][first:],
         m.scenario.rate,
         burst=0,
         surely=SURELY_WAITING * buffer,
@@ -47,14 +48,10 @@ def busy_rate(m: Measurement) -> float | None:
 
 
 def evidence(m: Measurement) -> trust.Evidence:
-    s, frame = m.samples, m.scenario.frame
-    labels = [f"flow {label}" for label in m.scenario.labels]
-    columns = list(zip(labels, s.flow_bytes, s.flow_packets, strict=True))
-    if m.background:
-        columns.append(("the background", s.background_bytes, s.background_packets))
+    c, labels = m.columns, [f"flow {label}" for label in m.scenario.labels]
     frames = {
-        label: trust.Frames(sizes[-1] - sizes[0], packets[-1] - packets[0], frame)
-        for label, sizes, packets in columns
+        name if name == BESIDE else f"flow {name}": one
+        for name, one in m.frames(m.scenario.frame).items()
     }
     link = link_rate(m)
     flows = {
@@ -63,11 +60,11 @@ def evidence(m: Measurement) -> trust.Evidence:
     }
     return trust.gathered(
         m.document,
-        delays=s.delay_drops[-1] - s.delay_drops[0],
+        delays=c["delay_drops"][-1] - c["delay_drops"][0],
         frames=frames,
         rates={"the bottleneck": link} if link else {},
         flows=flows,
-        samples=s.time,
+        samples=c["time"],
     )
 
 
@@ -105,11 +102,10 @@ def check_background(m: Measurement) -> None:
         )
     if report.ended < m.document["end"]:
         raise LabError("the background ended before the run")
-    s = m.samples
     header = headers.DATAGRAM if what.kind == PACKETS else headers.SEGMENT
-    packets = s.background_packets[-1] - s.background_packets[0]
-    carried = s.background_bytes[-1] - s.background_bytes[0]
-    ours, theirs = carried - packets * (header + headers.ETHERNET), report.received_bytes
+    arrived = m.frames(m.scenario.frame)[BESIDE]
+    ours = arrived.size - arrived.count * (header + headers.ETHERNET)
+    theirs = report.received_bytes
     # Some segments arrive twice, or are in flight when their flow is aborted.
     under_way = 2 * (m.scenario.bdp + m.scenario.buffer.bytes_at_most(m.scenario.frame))
     if abs(ours - theirs) > COUNTER_TOLERANCE * theirs + under_way:

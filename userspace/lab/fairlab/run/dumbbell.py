@@ -27,13 +27,13 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fairlab.model import background, topology
 from fairlab.model.errors import LabError
-from fairlab.model.network import Bottleneck, Network
+from fairlab.model.network import Bottleneck, End
 from fairlab.model.qdisc import Qdisc
 from fairlab.model.scenario import FAIRFLOW, Scenario
 from fairlab.net import host
@@ -49,6 +49,8 @@ MEASUREMENT, TRACE, PING = "measurement.json", "trace.txt", "ping.txt"
 BACKGROUND = ("background-source", "background-sink")
 BACKGROUND_REPORTS = tuple(f"{name}.json" for name in BACKGROUND)
 BACKGROUND_PORT = 5000
+#: The background's name, among those of flows.
+BESIDE = "the background"
 
 INTERVAL = 0.1  # of samples [s]
 
@@ -131,43 +133,9 @@ def shown_queues(lab: Laboratory) -> list[dict[str, Any]]:
     return found
 
 
-@dataclass
-class Samples:
-    """Columns of one length; times by the monotonic clock, in seconds."""
-
-    time: list[float]
-    backlog_bytes: list[int]
-    backlog_packets: list[int]
-    sent_bytes: list[int]
-    sent_packets: list[int]
-    drops: list[int]
-    marks: list[int]
-    delay_drops: list[int]  # of all delays together
-    flow_bytes: list[list[int]]  # per flow
-    flow_packets: list[list[int]]
-    background_bytes: list[int] = field(default_factory=list)  # empty without a background
-    background_packets: list[int] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, network: Network, sampler: Sampler) -> "Samples":
-        """Flows and the background have arrived when they have passed the last delay."""
-        queue = sampler.wires[network.bottleneck.interface]
-        arrived = [sampler.wires[path.last.interface] for path in network.paths]
-        beside = network.background and sampler.wires[network.background.last.interface]
-        return cls(
-            time=[round(when, 6) for when in sampler.times],
-            backlog_bytes=queue["held"],
-            backlog_packets=queue["held_packets"],
-            sent_bytes=queue["sent"],
-            sent_packets=queue["packets"],
-            drops=queue["drops"],
-            marks=queue["marks"],
-            delay_drops=sampler.hidden(),
-            flow_bytes=[kept["sent"] for kept in arrived],
-            flow_packets=[kept["packets"] for kept in arrived],
-            background_bytes=beside["sent"] if beside else [],
-            background_packets=beside["packets"] if beside else [],
-        )
+def column_names(scenario: Scenario) -> list[str]:
+    """What has arrived: of each flow, and of the background."""
+    return [*scenario.labels, *([BESIDE] if scenario.background else [])]
 
 
 class Traffic:
@@ -334,22 +302,23 @@ class Run:
             self.progress.update(self._progress_text(now))
 
     def _progress_text(self, now: float) -> str:
-        s = Samples.of(self.lab.network, self.sampler)
-        back = min(len(s.time) - 1, round(1 / INTERVAL))
+        times, network = self.sampler.times, self.lab.network
+        back = min(len(times) - 1, round(1 / INTERVAL))
         if not self.begin or not back:
             return "starting the flows"
-        took = s.time[-1] - s.time[-1 - back]
 
-        def mbits(column: list[int]) -> float:
-            return (column[-1] - column[-1 - back]) * 8 / took / 1e6
+        def mbits(end: End) -> float:
+            sent = self.sampler.wires[end.interface]["sent"]
+            return (sent[-1] - sent[-1 - back]) * 8 / (times[-1] - times[-1 - back]) / 1e6
 
-        queue = s.backlog_bytes[-1] * 8 / self.scenario.rate * 1000
+        waiting = self.sampler.wires[network.bottleneck.interface]["held"][-1]
+        queue = waiting * 8 / self.scenario.rate * 1000
         each = "  ".join(
-            f"{label} {mbits(column):.1f}"
-            for label, column in zip(self.scenario.labels, s.flow_bytes, strict=True)
+            f"{label} {mbits(path.last):.1f}"
+            for label, path in zip(self.scenario.labels, network.paths, strict=True)
         )
         seconds = f"{now - self.begin:3.0f} of {self.scenario.seconds} s"
-        return f"{seconds}: {each} = {mbits(s.sent_bytes):.1f} Mbit/s, queue {queue:.0f} ms"
+        return f"{seconds}: {each} = {mbits(network.bottleneck):.1f} Mbit/s, queue {queue:.0f} ms"
 
     def execute(self) -> None:
         """From the first server's start to the last client's end."""
@@ -416,7 +385,7 @@ def measure(scenario: Scenario, directory: Path, progress: Progress) -> None:
         "begin": run.begin,
         "end": run.end,
         "clock_offset": clock_offset,
-        "samples": vars(Samples.of(lab.network, sampler)),
+        "columns": sampler.columns(lab.network, column_names(scenario), run.begin),
         "capacity": fitness.capacity,
         "round_trip_ms": fitness.round_trip_ms,
         "trace_lost": trace_lost,

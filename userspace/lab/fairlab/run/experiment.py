@@ -32,7 +32,6 @@ from fairlab.model.background import FLOWS as FLOWS_KIND
 from fairlab.model.background import PACKETS
 from fairlab.model.errors import CannotRunError, LabError
 from fairlab.model.experiment import UDP, Group, Layout, Stream
-from fairlab.model.network import Network
 from fairlab.model.network import Path as Way
 from fairlab.model.scenario import Flow
 from fairlab.net import congestion, host
@@ -51,35 +50,6 @@ GET_READY = 1.0  # seconds from when all sinks are ready to the start
 SYNACK_RETRIES = 100
 # The most by which the round-trip time of an empty path may exceed the requested one [ms].
 RTT_SLACK = 0.5
-
-
-def columns(what: Layout, network: Network, sampler: Sampler, begin: float) -> dict[str, Any]:
-    """Samples of the queues: columns of one length.  Times in seconds from the start.
-
-    `back` is the bottleneck of the other direction; each group's data has arrived when it has
-    passed the last delay of its path.
-    """
-    forth, back = (sampler.wires.get(end.interface) for end, _ in network.links[0].ends())
-    assert forth
-    nothing = [0] * len(sampler.times)
-    arrived = {
-        group.name: sampler.wires[path.last.interface]
-        for group, path in zip(what.groups, network.paths, strict=True)
-    }
-    return {
-        "time": [round(when - begin, 6) for when in sampler.times],
-        "backlog_bytes": forth["held"],
-        "backlog_packets": forth["held_packets"],
-        "sent_bytes": forth["sent"],
-        "sent_packets": forth["packets"],
-        "drops": forth["drops"],
-        "marks": forth["marks"],
-        "back_bytes": back["sent"] if back else nothing,
-        "back_drops": back["drops"] if back else nothing,
-        "delay_drops": sampler.hidden(),
-        "arrived_bytes": {name: kept["sent"] for name, kept in arrived.items()},
-        "arrived_packets": {name: kept["packets"] for name, kept in arrived.items()},
-    }
 
 
 def words_of(stream: Stream, what: Layout, to: str, own_port: int, start: float) -> str:
@@ -219,7 +189,7 @@ def measure(what: Layout, directory: Path, progress: Progress) -> None:
         load = host.Load.now().since(load)
         document: dict[str, Any] = evidence.gather(lab, log, load, what.ccs) | {
             "begin": begin,
-            "columns": columns(what, lab.network, sampler, begin),
+            "columns": sampler.columns(lab.network, [g.name for g in what.groups], begin),
             "acks": acknowledged(lab, what),
             "own": own,
         }

@@ -23,10 +23,10 @@ from fairlab.figures.study import Case, Data, Numbers, Study
 from fairlab.figures.verdict import Measured
 from fairlab.model import headers
 from fairlab.model.errors import CannotRunError
-from fairlab.results.analysis import jain
 from fairlab.results.experiment import Experiment, Group, Stream
 from fairlab.results.outcome import Outcome
 from fairlab.results.plots import COLOURS
+from fairlab.results.statistics import jain
 
 # TCP_CA_Recovery; from here on TCP is recovering from a loss.
 RECOVERY = 3

@@ -10,9 +10,9 @@ from fairlab.figures.studies.spread import percent, spread
 from fairlab.figures.study import Case, Data, Numbers, Study, Table
 from fairlab.model.background import Background
 from fairlab.results import plots
-from fairlab.results.analysis import jain
 from fairlab.results.experiment import Experiment, Group, Stream
 from fairlab.results.outcome import Outcome
+from fairlab.results.statistics import jain
 
 SOURCE = "Roberts, Augé: Fair queueing and congestion control, slides (2005)"
 RENO, HSTCP = "reno", "highspeed"
