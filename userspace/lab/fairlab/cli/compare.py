@@ -126,8 +126,6 @@ def run_all(place: Any, study: Any, jobs: int, progress: Progress) -> dict[str, 
     The first seed runs first: a case that fails then is left out.  So is one of which another seed
     fails, and the reason names the seed.
     """
-    from fairlab.figures import gallery
-
     missing: dict[str, str] = {}
     runs = place.runs(study)
     first = min(run.seed for run in runs)
@@ -135,13 +133,8 @@ def run_all(place: Any, study: Any, jobs: int, progress: Progress) -> dict[str, 
         [run for run in runs if run.seed == first],
         [run for run in runs if run.seed != first],
     ):
-        todo = [r for r in chosen if r.case.name not in missing and not place.is_current(r)]
-        if not todo:
-            continue
-        progress.step(f"{len(todo)} of {len(runs)} runs to do, {jobs} at a time")
-        pool = gallery.Pool(place, jobs, progress)
-        pool.prepare(todo)
-        for failure in pool.work(todo):
+        possible = [run for run in chosen if run.case.name not in missing]
+        for failure in place.repeat(possible, jobs, progress):
             seed = "" if failure.run.seed == first else f"seed {failure.run.seed}: "
             missing.setdefault(failure.run.case.name, seed + failure.reason)
     return missing

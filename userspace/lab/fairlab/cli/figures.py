@@ -185,21 +185,13 @@ def _list(arguments: argparse.Namespace, place: Any, studies: Sequence[Any]) -> 
 
 def _make(arguments: argparse.Namespace, place: Any, chosen: Sequence[Any]) -> None:
     """Do the runs that are missing or stale, draw the figures, print the claims."""
-    from fairlab.figures import gallery
-
     plots.require()
     progress = Progress(style_here(arguments.quiet))
     failures: list[Any] = []
     with contextlib.closing(progress):
         if not arguments.draw:
             runs = [run for study in chosen for run in place.runs(study)]
-            todo = [run for run in runs if not place.is_current(run)]
-            if todo:
-                count = f"{len(todo)} of {len(runs)} runs to do"
-                progress.step(f"{count}, {jobs_of(arguments)} at a time")
-                pool = gallery.Pool(place, jobs_of(arguments), progress)
-                pool.prepare(todo)
-                failures = pool.work(todo)
+            failures = place.repeat(runs, jobs_of(arguments), progress)
         documents, errors = [], []
         for study in chosen:
             lost = [failure for failure in failures if failure.run.study is study]

@@ -279,6 +279,16 @@ class Gallery:
         own = registry.of(run.study.name, self.studies).values()
         return {claim.id: claim.sha256 for claim in own if claim.covers(run.case.name)}
 
+    def repeat(self, runs: Sequence[Run], jobs: int, progress: Progress) -> "list[Failure]":
+        """Do those of RUNS that are missing or stale; return those that failed."""
+        todo = [run for run in runs if not self.is_current(run)]
+        if not todo:
+            return []
+        progress.step(f"{len(todo)} of {len(runs)} runs to do, {jobs} at a time")
+        pool = Pool(self, jobs, progress)
+        pool.prepare(todo)
+        return pool.work(todo)
+
     def command(self, run: Run) -> list[str]:
         """The command that does a run in a separate process."""
         words = [sys.executable, "-m", "fairlab", "figure", run.study.name, "--run", run.name]

@@ -14,7 +14,7 @@ import shlex
 import shutil
 import struct
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +166,25 @@ def describe_sent(capture: Path, number: int) -> str:
     return "it is not sent any more"
 
 
+def digest(answer: Any) -> str:
+    """The SHA-256 of what can be written as JSON."""
+    return hashlib.sha256(json.dumps(answer, sort_keys=True).encode()).hexdigest()
+
+
+def write_simulated(
+    directory: Path,
+    simulator: str,
+    arguments: Sequence[str],
+    sha256: str,
+    inputs: Mapping[str, str],
+) -> None:
+    """Write the record of a run of a simulator, of whose answer SHA256 is the digest."""
+    record = {"format": FORMAT, "simulator": simulator, "arguments": list(arguments)}
+    record |= {"sha256": sha256, "inputs": dict(inputs)}
+    record |= {"project": host.project_version(host.tree())}
+    (directory / RECORD).write_text(json.dumps(record))
+
+
 def write(
     directory: Path, tree: Path, kernel: Path, guest: Mapping[str, Any], job: Mapping[str, Any]
 ) -> None:
@@ -173,13 +192,13 @@ def write(
 
     KERNEL is the kernel's directory; GUEST are the arguments of the guest; JOB is the run's job.
     """
-    packets, digest = read_trailer(directory / PACKETS)
+    packets, hashed = read_trailer(directory / PACKETS)
     record = {
         "format": FORMAT,
         "guest": dict(guest),
         "job": dict(job),
         "packets": packets,
-        "sha256": digest,
+        "sha256": hashed,
         "inputs": inputs(tree, kernel, job),
         "rdrand": has_rdrand(),
         "project": host.project_version(tree),

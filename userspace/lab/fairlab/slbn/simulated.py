@@ -5,7 +5,6 @@ It needs no guest: the result of slbnsim depends on its options only, and on wha
 So a run leaves a record of both, by which `fairlab verify` repeats it.
 """
 
-import hashlib
 import json
 import re
 import signal
@@ -80,15 +79,7 @@ class Simulated(Plain):
         answer = simulate(words)
         (work / ANSWER).write_text(json.dumps(answer))
         check(answer)
-        record = {
-            "format": exact.FORMAT,
-            "simulator": ENGINE,
-            "arguments": words,
-            "sha256": digest(answer),
-            "inputs": inputs(),
-            "project": host.project_version(host.tree()),
-        }
-        (work / exact.RECORD).write_text(json.dumps(record))
+        exact.write_simulated(work, ENGINE, words, digest(answer), inputs())
         return answer
 
     def conditions(self, work: Path) -> dict[str, Any]:
@@ -114,8 +105,7 @@ def digest(answer: dict[str, Any]) -> str:
     """The SHA-256 of an answer, without the program's version and the CPU time."""
     kept = {name: value for name, value in answer.items() if name != "simulated_in_seconds"}
     kept["configuration"] = {k: v for k, v in answer["configuration"].items() if k != "version"}
-    text = json.dumps(kept, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return exact.digest(kept)
 
 
 def inputs() -> dict[str, str]:

@@ -33,6 +33,11 @@ def row(moment: dict[str, Any]) -> list[float]:
     ]
 
 
+def off(rows: Sequence[list[float]]) -> float:
+    """The mean magnitude of the percentiles of errors at sources in ROWS [%]."""
+    return statistics.fmean(abs(value) for one in rows for value in one[SOURCES][1:])
+
+
 class Errors(Study):
     """Errors at sources and bottlenecks over time."""
 
@@ -68,8 +73,7 @@ class Errors(Study):
 
     def off(self, run: Numbers) -> float:
         """The mean magnitude of the percentiles of errors at sources during churn [%]."""
-        rows = self.series([run], self.begin, self.end)
-        return statistics.fmean(abs(value) for one in rows for value in one[SOURCES][1:])
+        return off(self.series([run], self.begin, self.end))
 
     def offs(self, data: Data) -> dict[str, list[float]]:
         """off() by case and seed."""

@@ -5,7 +5,7 @@ import statistics
 from typing import Any
 
 from fairlab.figures.studies.forms import PAPER, SIMULATED
-from fairlab.figures.studies.large.accuracy import LINKS, SOURCES, TIME, WAIT, row
+from fairlab.figures.studies.large.accuracy import LINKS, SOURCES, TIME, WAIT, off, row
 from fairlab.figures.studies.large.common import ASSUMPTIONS, COLOURS, NAMES, OURS
 from fairlab.figures.studies.spread import gaps
 from fairlab.figures.study import Case, Data, Numbers, Study, Table
@@ -45,8 +45,7 @@ class Packets(Study):
 
     def off(self, run: Numbers) -> float:
         """The mean magnitude of the percentiles of errors at sources during churn [%]."""
-        rows = [one for one in run["series"] if self.begin <= one[TIME] <= self.end]
-        return statistics.fmean(abs(value) for one in rows for value in one[SOURCES][1:])
+        return off([one for one in run["series"] if self.begin <= one[TIME] <= self.end])
 
     @staticmethod
     def wait(run: Numbers) -> float:

@@ -5,7 +5,7 @@ import statistics
 from typing import Any, ClassVar
 
 from fairlab.figures.studies.forms import PAPER, SIMULATED
-from fairlab.figures.studies.large.accuracy import SOURCES, TIME, WAIT, row
+from fairlab.figures.studies.large.accuracy import SOURCES, TIME, WAIT, off, row
 from fairlab.figures.studies.large.common import ASSUMPTIONS, COLOURS, NAMES, OURS
 from fairlab.figures.studies.spread import ratios
 from fairlab.figures.study import Case, Data, Numbers, Study, Table
@@ -58,9 +58,7 @@ class Sensitivity(Study):
         rows = [row(moment) for moment in outcome["series"]]
         moving = [one for one in rows if self.begin <= one[TIME] <= self.end]
         return {
-            "off": round(
-                statistics.fmean(abs(value) for one in moving for value in one[SOURCES][1:]), 3
-            ),
+            "off": round(off(moving), 3),
             "peak": max(one[SOURCES][2] for one in rows if one[TIME] >= self.begin),
             "wait": max(one[WAIT] for one in rows),
         }

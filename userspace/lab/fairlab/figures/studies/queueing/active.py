@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Flows with packets in a queue, by the rate of the link and the scheduler (slides 14 to 17)."""
 
-import hashlib
 import heapq
 import json
 import platform
@@ -17,7 +16,6 @@ from fairlab.figures.studies.spread import ratios
 from fairlab.figures.study import Case, Data, Numbers, Study, Table
 from fairlab.figures.verdict import Measured
 from fairlab.model.plain import Plain
-from fairlab.net import host
 from fairlab.results import plots
 from fairlab.run import exact
 from fairlab.run.engine import Engine
@@ -110,15 +108,8 @@ class Link(Plain):
         del engine
         progress.step(f"a link of {self.rate / 1e6:g} Mbit/s with {self.scheduler}")
         outcome = self.outcome()
-        record = {
-            "format": exact.FORMAT,
-            "simulator": MODEL,
-            "arguments": [json.dumps(self.to_json())],
-            "sha256": digest(outcome),
-            "inputs": inputs(),
-            "project": host.project_version(host.tree()),
-        }
-        (work / exact.RECORD).write_text(json.dumps(record))
+        words = [json.dumps(self.to_json())]
+        exact.write_simulated(work, MODEL, words, exact.digest(outcome), inputs())
         return outcome
 
     def outcome(self) -> dict[str, Any]:
@@ -190,10 +181,6 @@ class Link(Plain):
         return {name: [value / now for value in values] for name, values in shares.items()}
 
 
-def digest(outcome: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(outcome, sort_keys=True).encode()).hexdigest()
-
-
 def inputs() -> dict[str, str]:
     """What decides an outcome besides the arguments."""
     import numpy
@@ -204,7 +191,7 @@ def inputs() -> dict[str, str]:
 
 def repeat(words: Sequence[str]) -> str:
     """The digest of the run with the arguments WORDS, as they are in its record."""
-    return digest(Link(**json.loads(words[0])).outcome())
+    return exact.digest(Link(**json.loads(words[0])).outcome())
 
 
 def check_arguments(words: Sequence[str]) -> None:
