@@ -10,7 +10,7 @@ from typing import Any
 
 from fairlab.cli.options import add_jobs, add_output, add_runs, jobs_of, seeds_of, short
 from fairlab.model.errors import CannotRunError, LabError, UsageError
-from fairlab.results import plots, trust
+from fairlab.results import plots, report, trust
 from fairlab.run.progress import Progress, style_here
 
 # The command imports the gallery and the comparisons itself: others need not load them.
@@ -145,14 +145,8 @@ def describe(document: dict[str, Any]) -> str:
     from fairlab.compare.stacks import split_case
     from fairlab.figures import comparisons
 
-    rows = comparisons.turned(document)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [document["title"], document["setting"], ""]
-    for row in rows:
-        cells = [f"{row[0]:{widths[0]}}"]
-        cells += [f"{text:>{width}}" for text, width in zip(row[1:], widths[1:], strict=True)]
-        lines.append("  ".join(cells).rstrip())
-    lines.append("")
+    table = report.aligned(comparisons.turned(document))
+    lines = [document["title"], document["setting"], "", *table, ""]
     for name, why in document["missing"].items():
         lines.append(f"{' '.join(split_case(name))}: not run: {why}")
     lines += document["worse"] + trust.lines(document["conditions"])

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import fairlab
-from fairlab.cli.options import add_jitter, parse_where
+from fairlab.cli.options import add_engine, parse_where
 from fairlab.model.errors import CannotRunError, ReportedError, UsageError
 from fairlab.net import host
 from fairlab.run import engine
@@ -38,13 +38,7 @@ def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
         "  in time"
     )
     add_option = parser.add_argument
-    add_option(
-        "--engine",
-        default=engine.VIRTUAL,
-        metavar="|".join(engine.ENGINES),
-        help="virtual time (default), a virtual machine, or this machine, as root",
-    )
-    add_option("--kernel", metavar="VERSION", help="kernel: 6.1 (default), 6.12, 7.2")
+    add_engine(parser, engine.VIRTUAL)
     add_option(
         "--seed",
         type=int,
@@ -52,7 +46,6 @@ def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
         metavar="N",
         help="in virtual time: seed of all random numbers (0)",
     )
-    add_jitter(parser)
     add_option("--mem", default="2G", metavar="SIZE", help="memory of the guest (2G)")
     add_option(
         "--timeout",

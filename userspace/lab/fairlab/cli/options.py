@@ -38,12 +38,23 @@ class Parser(argparse.ArgumentParser):
 
 def add_where(parser: argparse.ArgumentParser) -> None:
     """The options that choose the kernel under test."""
+    add_engine(parser, engine.VM)
+    parser.add_argument(
+        "--steady",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="the vm's clock counts instructions, so a busy machine does not distort it"
+        " (default: if KVM does not work)",
+    )
+
+
+def add_engine(parser: argparse.ArgumentParser, default: str) -> None:
     add = parser.add_argument
     add(
         "--engine",
-        default=engine.VM,
+        default=default,
         metavar="|".join(engine.ENGINES),
-        help="a virtual machine (default), virtual time, or this machine",
+        help=f"a virtual machine, virtual time, or this machine, as root ({default})",
     )
     add(
         "--kernel",
@@ -51,17 +62,6 @@ def add_where(parser: argparse.ArgumentParser) -> None:
         help="kernel: 6.1 (default), 6.12, 7.2; with --engine vm also host, or a path",
     )
     add(
-        "--steady",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="the vm's clock counts instructions, so a busy machine does not distort it"
-        " (default: if KVM does not work)",
-    )
-    add_jitter(parser)
-
-
-def add_jitter(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
         "--jitter",
         action="store_true",
         help="in virtual time: start each process up to 1 ms later, at random by the seed",

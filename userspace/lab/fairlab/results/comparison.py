@@ -63,14 +63,7 @@ def _draw_windows(axis: Any, result: dict[str, Any]) -> None:
         result["flows"], result["series"]["cwnd"], plots.looks(result["flows"]), strict=True
     ):
         if window["time"]:
-            axis.plot(
-                [*window["time"], max(end, window["time"][-1])],
-                [*window["packets"], window["packets"][-1]],
-                drawstyle="steps-post",
-                linewidth=1.1,
-                label=flow["label"],
-                **look,
-            )
+            plots.draw_steps(axis, window, end, label=flow["label"], **look)
 
 
 def _draw_use(axis: Any, result: dict[str, Any]) -> None:

@@ -124,6 +124,18 @@ def _scale_past_slow_start(axis: Any, window: dict[str, Any], seconds: int) -> N
     axis.set_ylim(0, 1.15 * max(rest, default=max(packets)))
 
 
+def draw_steps(axis: Any, window: dict[str, Any], end: float, **look: Any) -> None:
+    """A flow's window, until END."""
+    times, packets = window["time"], window["packets"]
+    axis.plot(
+        [*times, max(end, times[-1])],
+        [*packets, packets[-1]],
+        drawstyle="steps-post",
+        linewidth=1.1,
+        **look,
+    )
+
+
 def draw_cwnd(result: dict[str, Any]) -> Any:
     """The window of each flow: a panel with its own scale for each, or all in one if many."""
     flows, windows = result["flows"], result["series"]["cwnd"]
@@ -133,21 +145,13 @@ def draw_cwnd(result: dict[str, Any]) -> Any:
     end = result["scenario"]["seconds"]
     for n, (flow, window, look) in enumerate(zip(flows, windows, looks(flows), strict=True)):
         axis = axes[0 if together else n]
-        times, packets = window["time"], window["packets"]
-        if not times:
+        if not window["time"]:
             continue
-        axis.plot(
-            [*times, max(end, times[-1])],
-            [*packets, packets[-1]],
-            drawstyle="steps-post",
-            linewidth=1.1,
-            color=look["color"],
-            linestyle=look["linestyle"] if together else "-",
-            label=flow["label"],
-        )
+        dashes = look if together else look | {"linestyle": "-"}
+        draw_steps(axis, window, end, label=flow["label"], **dashes)
         if not together:
             _scale_past_slow_start(axis, window, end)
-            words = f"mean {flow['cwnd_mean']:.0f}\npeak {max(packets)}"
+            words = f"mean {flow['cwnd_mean']:.0f}\npeak {max(window['packets'])}"
             side = {"transform": axis.transAxes, "color": look["color"]}
             axis.text(1.01, 0.62, flow["label"], va="bottom", fontweight="bold", **side)
             axis.text(1.01, 0.55, words, va="top", fontsize=9, **side)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """A result as a table."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from fairlab.results import store, trust
@@ -10,7 +11,7 @@ def _mbits(bps: float) -> str:
     return f"{bps / 1e6:.2f}"
 
 
-def _table(rows: list[list[str]]) -> list[str]:
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """Rows as aligned columns, the first to the left, the others to the right."""
     widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
     return [
@@ -48,7 +49,7 @@ def table(result: dict[str, Any]) -> str:
         store.describe(result),
         *([more] if more else []),
         "",
-        *_table(rows),
+        *aligned(rows),
         "",
         f"fair share    {_mbits(total['fair_share_bps'])} Mbit/s; Jain's index {total['jain']:.3f}",
         f"bottleneck    busy {100 * total['utilisation']:.1f} %;"
