@@ -8,6 +8,7 @@ import contextlib
 import ctypes
 import os
 import platform
+import resource
 import shutil
 import signal
 import subprocess
@@ -31,6 +32,7 @@ PROGRAMS = {
 # Our own, from userspace/traffic: many small flows and their sink; a few large flows.
 TRAFFIC, FLOW = "fairtraffic", "fairflow"
 
+MOST_FILES = Path("/proc/sys/fs/nr_open")
 TCP_MEMORY = Path("/proc/sys/net/ipv4/tcp_mem")
 BACKLOG = Path("/proc/sys/net/core/netdev_max_backlog")
 LARGE_BACKLOG = 100_000
@@ -156,6 +158,18 @@ def large_backlog() -> Iterator[None]:
         yield
     finally:
         BACKLOG.write_text(str(before))
+
+
+@contextlib.contextmanager
+def many_files() -> Iterator[None]:
+    """Let programs have as many files as the kernel allows: each flow in progress needs one."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = int(MOST_FILES.read_text())
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before[0], most))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 @contextlib.contextmanager

@@ -57,6 +57,7 @@ BACKGROUND_SETTINGS = {
 }
 
 MIN_WINDOW_MEMORY = 32 * 2**20
+LARGEST_INT = 2**31 - 1  # of a sysctl
 PATIENCE = 10  # seconds until a process that does not end is killed
 
 
@@ -156,9 +157,11 @@ AMPLE = Hosts()
 def host_settings(window_memory: int, ecn: bool, hosts: Hosts) -> dict[str, str]:
     """The sysctls of an end host: socket buffers that do not limit windows, unless HOSTS has some;
     no metrics of earlier connections."""
+    receive = hosts.receive or min(2 * window_memory, LARGEST_INT)
+    send = hosts.send or min(window_memory, LARGEST_INT)
     return {
-        "tcp_rmem": f"4096 131072 {hosts.receive or 2 * window_memory}",
-        "tcp_wmem": f"4096 {16384 if hosts.send else 131072} {hosts.send or window_memory}",
+        "tcp_rmem": f"4096 131072 {receive}",
+        "tcp_wmem": f"4096 {16384 if hosts.send else 131072} {send}",
         "tcp_no_metrics_save": "1",
         "tcp_ecn": "1" if ecn else "0",
     }
@@ -186,6 +189,7 @@ class Laboratory:
             self.scratch = Path(tempfile.mkdtemp(prefix="fairlab-"))
             stack.callback(shutil.rmtree, self.scratch)
             stack.enter_context(host.large_backlog())
+            stack.enter_context(host.many_files())
             stack.enter_context(host.forwarding_first())
             self._start(stack)
             stack.callback(self._stop_children)
