@@ -26,6 +26,7 @@ CHECKPATCH_IGNORES = {
     "sch_drr_fq.c": "CAMELCASE",
     "sch_slbn/slbn.h": "CAMELCASE",
     "sch_slbn/slbn_bypass.c": "CAMELCASE",
+    "sch_slbn/slbn_link.c": "CAMELCASE",
     "sch_slbn/slbn_qdisc.c": "CAMELCASE",
     "sch_slbn/slbn_root.c": "CAMELCASE",
     "sch_slbn/slbn_trace.c": "CAMELCASE",
