@@ -404,9 +404,9 @@ void slbn_link_update_plan(struct slbn_link *link, u64 now)
 }
 
 /*
- * Measure what unassigned packets take, with headroom auto. The qdiscs that count
- * them are read under RTNL, which who waits for this work may hold: if it is not
- * free, the next measurement has this time, too.
+ * Measure what unassigned packets take, with headroom auto. RTNL protects the
+ * qdiscs that count them. It is only tried, as slbn_link_undo() holds it while it
+ * waits for this work; the next measurement then covers this time, too.
  */
 static void slbn_link_measure(struct slbn_link *link)
 {
