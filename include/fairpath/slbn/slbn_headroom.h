@@ -22,9 +22,9 @@
  *
  * The safety of the commit does not depend on the plan: rates in use are at most
  * the capacity, whatever the reserves are. Control packets are counted one by one,
- * unassigned packets are measured about once in an epoch, if the link can tell them
- * from others. While it cannot, and in the first epochs in which it can, they have
- * their largest reserve.
+ * unassigned packets are measured about once in an epoch, if the link can identify
+ * them. While it cannot, and in the first epochs in which it can, they have their
+ * largest reserve.
  */
 #ifndef SLBN_HEADROOM_H
 #define SLBN_HEADROOM_H
@@ -234,7 +234,7 @@ static inline bool slbn_headroom_measure(const struct slbn_headroom_params *p,
 }
 
 /**
- * slbn_headroom_end_measure() - the link cannot tell unassigned packets any more
+ * slbn_headroom_end_measure() - the link cannot identify unassigned packets any more
  * @v: state; slbn_headroom_plan() may have changed
  * @now: time, ns
  */

@@ -299,7 +299,7 @@ BANDED = {
 
 @pytest.mark.parametrize(("parent", "others"), BANDED.values(), ids=BANDED)
 def test_plan_follows_unassigned_packets_of_bands(on: Lane, parent: str, others: str) -> None:
-    """headroom auto: what is reserved for them is what they take, where bands tell them."""
+    """headroom auto: what is reserved for them is what they take, where they have a band."""
     most = 50 * RATE // 1000
     on.attach(rate=RATE, epoch=100 * MS, headroom_auto=1, unassigned=50)
     least = on.state.plan
@@ -321,7 +321,7 @@ def test_plan_follows_unassigned_packets_of_bands(on: Lane, parent: str, others:
             flooded = on.state.plan
             assert RATE - flooded < free + most
         wait_for(lambda: on.state.plan >= flooded + 3 * MEGA)
-        # Without bands they cannot be told from others.
+        # Without bands they cannot be identified.
         with on.a.entered():
             batch("tc", f"qdisc replace dev a0 parent {parent} handle 8: pfifo\n")
         wait_for(lambda: RATE - on.state.plan >= RATE - least)
