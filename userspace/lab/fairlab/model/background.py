@@ -127,6 +127,7 @@ class Bin:
     """The packets sent within a tenth of a second: how many arrived, and their delay."""
 
     start: float
+    end: float
     sent: int
     received: int
     delay: float  # sum over the received packets [s]
@@ -180,5 +181,6 @@ def _bins(sent: dict[str, Any], received: dict[str, Any]) -> list[Bin]:
         there = first + n - received["first_bin"]
         known = 0 <= there < len(received["bins"])
         came, delay, longest = received["bins"][there] if known else nothing
-        found.append(Bin((first + n) * width, count, came, delay / 1e6, longest / 1e6))
+        start, end = ((first + n + edge) * width for edge in (0, 1))
+        found.append(Bin(start, end, count, came, delay / 1e6, longest / 1e6))
     return found

@@ -277,11 +277,14 @@ def background_results(m: Measurement) -> dict[str, Any] | None:
     if what.kind == FLOWS:
         flows = [flow for flow in report.flows if first <= flow.start - begin < last]
         offered = sum(what.wire_bytes(flow.size, mtu) for flow in flows)
+        seconds = last - first
         details = flow_details(flows, counts_in_progress(m, first, last))
     else:
-        bins = [one for one in report.bins if first <= one.start - begin < last]
+        # Whole ones: the source stops with the flows, within its last.
+        bins = [b for b in report.bins if first <= b.start - begin and b.end - begin <= last]
         sent, received = (sum(getattr(b, name) for b in bins) for name in ("sent", "received"))
         offered = sent * what.wire_bytes(what.payload(mtu), mtu)
+        seconds = sum(b.end - b.start for b in bins)
         details = {
             "packets": sent,
             "lost": sent - received,
@@ -295,7 +298,7 @@ def background_results(m: Measurement) -> dict[str, Any] | None:
     packets = details["packets"]
     return {
         "asked": what.fraction,
-        "offered": round(8 * offered / (last - first) / rate, 4),
+        "offered": round(8 * offered / seconds / rate, 4) if seconds else 0.0,
         "carried": round(8 * m.grown(m.carried()) / (last - first) / rate, 4),
         **details,
         "loss": round(details["lost"] / packets, 6) if packets else 0.0,
