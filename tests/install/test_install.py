@@ -181,6 +181,8 @@ def test_installed_lab_runs(tmp_path: Path) -> None:
         "fairlab": "fairlab",
         "fairvm": "fairvm",
         "fairvm-kernel": "fairvm",
+        "fairtraffic": "fairtraffic",
+        "fairflow": "fairflow",
     }.items():
         done = subprocess.run(
             [tmp_path / "usr/local/bin" / program, "--version"],

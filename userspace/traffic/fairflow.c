@@ -53,6 +53,7 @@ static const char usage[] =
 	"  --every SECONDS   sampling interval (0.1)\n"
 	"  --begin SECONDS   start of all times, by CLOCK_MONOTONIC (now)\n"
 	"  --seed N          seed of random times (1)\n"
+	"  --help, --version\n"
 	"\n"
 	"FLOW is a list of options with commas between; to, port and stop are required:\n"
 	"  to=ADDRESS port=N the sink\n"
@@ -177,6 +178,7 @@ int main(int argc, char **argv)
 {
 	static const struct option names[] = {
 		{ "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'V' },
 		{ "output", required_argument, NULL, 'o' },
 		{ "every", required_argument, NULL, 'e' },
 		{ "begin", required_argument, NULL, 'b' },
@@ -196,6 +198,9 @@ int main(int argc, char **argv)
 		switch (which) {
 		case 'h':
 			fputs(usage, stdout);
+			return fclose(stdout) ? 1 : 0;
+		case 'V':
+			fputs("fairflow " VERSION "\n", stdout);
 			return fclose(stdout) ? 1 : 0;
 		case 'o':
 			output = optarg;

@@ -92,8 +92,12 @@ static const char usage[] =
 	"  --bind ADDRESS          listen only on this IPv4 address\n"
 	"  --delays-from SECONDS   report delays of packets sent from then on, by\n"
 	"                          CLOCK_MONOTONIC (all)\n"
+	"everywhere:\n"
+	"  --help, --version\n"
 	"\n"
 	"Exit status: 0 success, 1 failure, 2 invalid arguments\n";
+
+static const char version[] = "fairtraffic " VERSION "\n";
 
 enum command {
 	SOURCE,
@@ -105,6 +109,7 @@ static const char *const commands[] = { "source", "sink", "plan" };
 
 enum which {
 	O_HELP,
+	O_VERSION,
 	O_KIND,
 	O_OUTPUT,
 	O_LOAD,
@@ -123,6 +128,7 @@ enum which {
 
 static const struct option names[] = {
 	{ "help", no_argument, NULL, O_HELP },
+	{ "version", no_argument, NULL, O_VERSION },
 	{ "kind", required_argument, NULL, O_KIND },
 	{ "output", required_argument, NULL, O_OUTPUT },
 	{ "load", required_argument, NULL, O_LOAD },
@@ -239,9 +245,9 @@ static enum command command_named(const char *text)
 	refuse("no command '%s': source, sink or plan", text);
 }
 
-static void show_usage(void)
+static void show(const char *text)
 {
-	fputs(usage, stdout);
+	fputs(text, stdout);
 	exit(fclose(stdout) ? 1 : 0);
 }
 
@@ -254,7 +260,9 @@ static enum command parse(struct options *o, int argc, char **argv)
 	if (argc < 2)
 		refuse("no command: source, sink or plan; see --help");
 	if (!strcmp(argv[1], "--help"))
-		show_usage();
+		show(usage);
+	if (!strcmp(argv[1], "--version"))
+		show(version);
 	command = command_named(argv[1]);
 	argv++;
 	argc--;
@@ -266,7 +274,9 @@ static enum command parse(struct options *o, int argc, char **argv)
 			refuse("unknown option %s; see --help",
 			       argv[optind - 1]);
 		if (which == O_HELP)
-			show_usage();
+			show(usage);
+		if (which == O_VERSION)
+			show(version);
 		if (!(allowed[command] & BIT(which)))
 			refuse("%s has no --%s", commands[command],
 			       names[which].name);
