@@ -11,7 +11,8 @@
 
 #include "fairtraffic.h"
 
-#define VERSION "1"
+/* Of the JSON document. */
+#define FORMAT "1"
 
 const char *const kinds[] = { "flows", "packets" };
 char payload[256 << 10];
@@ -103,7 +104,7 @@ void write_head(FILE *file, const struct options *o, const char *role,
 		uint64_t began)
 {
 	fprintf(file,
-		"{\"fairtraffic\": \"" VERSION "\", \"role\": \"%s\","
+		"{\"fairtraffic\": \"" FORMAT "\", \"role\": \"%s\","
 		" \"kind\": \"%s\",\n \"began\": %.9f, \"ended\": %.9f",
 		role, kinds[o->kind], began * 1e-9, now() * 1e-9);
 }
