@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from tests.kernel.lib.genetlink import SECOND, A, Genetlink, given
-from tests.kernel.lib.net import TRACING, sh, tracing, wait_for
+from tests.kernel.lib.net import TRACING, read_trace, sh, tracing, wait_for
 from tests.kernel.lib.netlink import NLA_F_NESTED, NetlinkError, attribute
 from tests.kernel.lib.slbn import MEGA, Agent, Chain, agents, chain
 from tests.kernel.lib.slbn_sessions import KEY, NEW, OTHER_KEY, Sessions, check_dropped, expect
@@ -263,40 +263,47 @@ def test_keys_are_added_and_retired() -> None:
         assert keys() == ()
 
 
-#: What is freed as sensitive, with up to 2048 octets before they are overwritten.
-SENSITIVE = "p:slbn/sensitive kfree_sensitive object=%di " + " ".join(
-    f"w{n}=+{512 * n}(%di):x64[64]" for n in range(4)
-)
-WORD = re.compile(r"\b0x[0-9a-f]+\b|\(fault\)")
+#: What is freed as sensitive, with 512 octets before they are overwritten.
+SENSITIVE = "p:slbn/sensitive kfree_sensitive object=%di words=+0(%di):x64[64]"
+WORD = re.compile(r"\b0x[0-9a-f]+\b")
+#: Octets that a set of keys has in its slab: what is behind may be another set.
+SET = 96
 
 
 @contextlib.contextmanager
-def frees(definition: str = "", condition: str = "") -> Iterator[Path]:
-    """Record what is freed as sensitive, and by kfree() if DEFINITION says what of it."""
+def probes(*definitions: str) -> Iterator[None]:
     events = TRACING / "kprobe_events"
-    events.write_text(f"{SENSITIVE}\n{definition}\n")
-    names = ["slbn/sensitive"]
+    events.write_text("\n".join(definitions) + "\n")
     try:
-        if definition:
-            names.append("slbn/freed")
-        with tracing(*names) as trace:
-            if condition:
-                (trace.parent / "events/slbn/freed/filter").write_text(condition)
-            yield trace
+        yield
     finally:
         events.write_text("")
 
 
-def with_key(trace: Path, word: str) -> dict[str, int]:
-    """Where the objects that were freed as sensitive had a key: octets from their start."""
-    found = {}
+def sensitive(trace: Path, word: str) -> list[tuple[str, int]]:
+    """Each object that was freed as sensitive, and where it had a key first: octets, or -1."""
+    found = []
     for line in trace.read_text().splitlines():
         if " sensitive: " in line:
             address, words = line.split("object=")[1].split(" ", 1)
             each = WORD.findall(words)
-            if word in each:
-                found[address] = 8 * each.index(word)
+            found.append((address, 8 * each.index(word) if word in each else -1))
     return found
+
+
+def end_link(trace: Path, word: str) -> list[tuple[str, int]]:
+    """The objects with keys that are freed with a link, and where they had them: the link last."""
+
+    def sets() -> list[tuple[str, int]]:
+        return [(address, at) for address, at in sensitive(trace, word) if 0 <= at < SET]
+
+    with keyed(3, 9) as (_, family):
+        # The set before each key had been added, if it had any, is freed by RCU.
+        wait_for(lambda: len(sets()) == 1)
+        sh("tc qdisc del dev a0 root")
+        assert family.dump_links() == []
+        wait_for(lambda: len(sets()) == 2 and sensitive(trace, word)[-1][1] >= SET)
+        return [*sets(), sensitive(trace, word)[-1]]
 
 
 @pytest.mark.stock
@@ -304,28 +311,21 @@ def with_key(trace: Path, word: str) -> dict[str, int]:
 def test_keys_are_overwritten_before_their_memory_is_freed() -> None:
     """That of the link, and of each set of keys that packets have read."""
     word = hex(struct.unpack("=Q", KEY[:8])[0])
-
-    def end_link(trace: Path) -> dict[str, int]:
-        with keyed(3, 9) as (_, family):
-            # The set before each key had been added, if it had any, is freed by RCU.
-            wait_for(lambda: len(with_key(trace, word)) == 1)
-            sh("tc qdisc del dev a0 root")
-            assert family.dump_links() == []
-            wait_for(lambda: len(with_key(trace, word)) == 3)
-        return with_key(trace, word)
-
-    with frees() as trace:
-        places = sorted(set(end_link(trace).values()))
-    # Of a set, and of the link.
-    assert len(places) == 2
-    fetched = " ".join(f"k{n}=+{at}(%di):x64" for n, at in enumerate(places))
-    either = f"k0 == {word} || k1 == {word} || (k0 == 0 && k1 == 0)"
-    with frees(f"p:slbn/freed kfree object=%di {fetched}", either) as trace:
-        objects = end_link(trace)
-        freed = [line for line in trace.read_text().splitlines() if " freed: " in line]
-    assert [line for line in freed if word in line] == []
-    empty = {line.split("object=")[1].split()[0] for line in freed}
-    assert len(empty & set(objects)) >= 2, (empty, objects)
+    with probes(SENSITIVE), tracing("slbn/sensitive") as trace:
+        places = [at for _, at in end_link(trace, word)[1:]]
+    freed = " ".join(["p:slbn/freed kfree object=%di", *(f"k{at}=+{at}(%di):x64" for at in places)])
+    either = " || ".join(f"k{at} == 0 || k{at} == {word}" for at in places)
+    with (
+        probes(SENSITIVE, freed),
+        tracing("slbn/sensitive") as trace,
+        tracing("slbn/freed") as others,
+    ):
+        (others.parent / "events/slbn/freed/filter").write_text(either)
+        objects = end_link(trace, word)
+        records = read_trace(others, "freed")
+    for address, at in objects:
+        found = {each[f"k{at}"] for each in records if each["object"] == address}
+        assert word not in found and "0x0" in found, (address, at, found)
 
 
 def test_bad_key_requests_are_refused_with_a_reason() -> None:
