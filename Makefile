@@ -48,7 +48,7 @@ include userspace/build.mk userspace/install.mk
 .PHONY: help
 help:
 	@echo 'Try it, without touching the running kernel:'
-	@echo '  make demo                flows on a backbone with SLBN and without, in a VM'
+	@echo '  make demo                eight flows on a backbone, with SLBN and without'
 	@echo 'Modules [MODULES="$(ALL_MODULES)", KERNELDIR=, DESTDIR=, INSTALL_MOD_*]:'
 	@echo '  make modules             build the modules'
 	@echo '  make modules-install     install them, the tc plugins of the qdiscs, manual pages'
@@ -74,7 +74,7 @@ help:
 	@echo 'Tests:'
 	@echo '  make check               units, CLIs, pure lab, fuzz corpora, style: 3 minutes'
 	@echo '  make hooks               let git check messages of commits, as make check does'
-	@echo '  make test                check, modules on native, 6.1 and 6.12: 15 minutes'
+	@echo '  make test                check, kernel tests in virtual time, on 6.1 and 6.12: 15 minutes'
 	@echo '  make test-all            everything, on 6.1, 6.12 and 7.2: hours [SEEDS=1,2,3]'
 	@echo '  make test-packages       packages in clean roots of Debian, as root [RELEASES=]'
 	@echo '  make test-debug          kernel tests under KASAN, lockdep, UBSAN, KCSAN, PREEMPT_RT'

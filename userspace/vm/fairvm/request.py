@@ -89,7 +89,8 @@ def _parser() -> Parser:
         prog=host.VM,
         usage=f"{host.VM} [OPTION]... -- COMMAND...",
         description="Run a command as root in a chosen kernel, on this machine's files.",
-        epilog="Exit status: the command's; 70 kernel splat; 124 timeout; 125 the machine failed.",
+        epilog="Exit status: the command's; 2 invalid arguments; 70 the kernel reported an error; "
+        "71 a run in virtual time cannot be repeated; 124 timeout; 125 the machine failed.",
         allow_abbrev=False,
     )
     add = parser.add_argument

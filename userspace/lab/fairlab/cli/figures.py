@@ -62,7 +62,7 @@ def add_where(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="where figures go (results/figures, or with --quick results/figures-quick)",
     )
-    add_runs(parser, "the study's own: two, some have more; --quick: one")
+    add_runs(parser, "the study's own: mostly five; --quick: one")
     add("--studies", type=Path, metavar="FILE", help="studies of your own: Python, with STUDIES")
 
 
