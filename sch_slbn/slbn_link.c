@@ -414,9 +414,7 @@ static void slbn_link_measure(struct slbn_link *link)
 	bool due, known;
 
 	spin_lock_bh(&link->lock);
-	due = link->headroom_auto &&
-	      slbn_headroom_is_due(&link->headroom_params, &link->headroom,
-				   now);
+	due = link->headroom_auto && slbn_headroom_is_due(&link->headroom, now);
 	spin_unlock_bh(&link->lock);
 	if (!due || !rtnl_trylock())
 		return;
@@ -426,7 +424,8 @@ static void slbn_link_measure(struct slbn_link *link)
 		slbn_headroom_measure(&link->headroom_params, &link->headroom,
 				      bytes, now);
 	else
-		slbn_headroom_end_measure(&link->headroom, now);
+		slbn_headroom_end_measure(&link->headroom_params,
+					  &link->headroom, now);
 	if (link->headroom_auto)
 		link->params.P = slbn_headroom_plan(&link->headroom_params,
 						    &link->headroom);

@@ -120,7 +120,7 @@ static void unmeasured_traffic_has_its_share(void **state)
 		for (n = 0; n < 4; n++)
 			assert_int_equal(epoch_of(&v, &now, 0), least);
 		assert_int_equal(epoch_of(&v, &now, 0), RATE - REST);
-		slbn_headroom_end_measure(&v, now);
+		slbn_headroom_end_measure(&params, &v, now);
 		assert_int_equal(slbn_headroom_plan(&params, &v), least);
 	}
 }
@@ -133,8 +133,11 @@ static void measurements_are_rates_of_the_time_between(void **state)
 	(void)state;
 	start_idle(&v, &now);
 	sent = v.measured + 2 * MEGA / 8;
-	/* Not before an epoch is over. */
-	assert_false(slbn_headroom_measure(&params, &v, sent, now + T - 1));
+	/* Not before most of an epoch is over. */
+	assert_false(
+		slbn_headroom_measure(&params, &v, sent, now + T - T / 8 - 1));
+	assert_false(slbn_headroom_is_due(&v, now + T - T / 8 - 1));
+	assert_true(slbn_headroom_is_due(&v, now + T - T / 8));
 	assert_false(slbn_headroom_measure(&params, &v, sent, 0));
 	assert_int_equal(slbn_headroom_plan(&params, &v), RATE - REST);
 	plan = epoch_of(&v, &now, 2 * MEGA);
@@ -150,6 +153,25 @@ static void measurements_are_rates_of_the_time_between(void **state)
 	now += T;
 	assert_true(slbn_headroom_measure(&params, &v, 2 * MEGA / 8, now));
 	assert_int_equal(slbn_headroom_plan(&params, &v), plan);
+}
+
+/* Somewhat early or late: each measures, but often is not more often. */
+static void each_epoch_is_measured_once(void **state)
+{
+	u64 start = 7, now;
+	struct slbn_headroom v;
+	u32 n, measured = 0;
+
+	(void)state;
+	slbn_headroom_init(&v, start);
+	for (n = 1; n < 1000; n++) {
+		now = start + n * T + rnd_in(0, T / 20);
+		assert_true(slbn_headroom_measure(&params, &v, 0, now));
+	}
+	for (n = 1; n <= 16 * 100; n++)
+		measured += slbn_headroom_measure(&params, &v, 0,
+						  now + n * (T / 16));
+	assert_in_range(measured, 99, 101);
 }
 
 /* Any parameters and loads: no overflow, the bounds, at most a move per epoch. */
@@ -175,7 +197,7 @@ static void plans_stay_in_their_bounds(void **state)
 			u64 least = p.C - p.C / 2;
 
 			if (one_in(5))
-				slbn_headroom_end_measure(&v, now);
+				slbn_headroom_end_measure(&p, &v, now);
 			else
 				slbn_headroom_measure(
 					&p, &v,
@@ -354,6 +376,7 @@ static const struct CMUnitTest tests[] = {
 	UNIT_TEST(idle_links_forget_at_the_same_pace),
 	UNIT_TEST(unmeasured_traffic_has_its_share),
 	UNIT_TEST(measurements_are_rates_of_the_time_between),
+	UNIT_TEST(each_epoch_is_measured_once),
 	UNIT_TEST(plans_stay_in_their_bounds),
 	UNIT_TEST(plans_rest_where_the_load_rests),
 	UNIT_TEST(pulses_at_most_double_control_packets),

@@ -74,6 +74,7 @@ struct slbn_reserve {
  * @is_measured: they are
  * @measured: bytes of them until @measured_at
  * @measured_at: time of the last measurement, also of one that failed, ns
+ * @next_at: earliest time of the next one, ns
  */
 struct slbn_headroom {
 	u64 epoch_start;
@@ -82,6 +83,7 @@ struct slbn_headroom {
 	bool is_measured;
 	u64 measured;
 	u64 measured_at;
+	u64 next_at;
 };
 
 /**
@@ -184,16 +186,28 @@ static inline bool slbn_headroom_update(const struct slbn_headroom_params *p,
 
 /**
  * slbn_headroom_is_due() - is it time to measure what unassigned packets take?
- * @p: parameters
  * @v: state
  * @now: time, ns
  *
- * Return: whether an epoch is over since the last measurement.
+ * Return: whether an epoch is over since the last measurement. It may be shorter by
+ * an eighth, but not all of them: who looks once in an epoch is sometimes early, and
+ * would otherwise measure every second epoch only.
  */
-static inline bool slbn_headroom_is_due(const struct slbn_headroom_params *p,
-					const struct slbn_headroom *v, u64 now)
+static inline bool slbn_headroom_is_due(const struct slbn_headroom *v, u64 now)
 {
-	return now >= v->measured_at && now - v->measured_at >= p->epoch;
+	return now >= v->measured_at && now >= v->next_at;
+}
+
+/* It was tried to measure. */
+static inline void slbn_headroom_tried(const struct slbn_headroom_params *p,
+				       struct slbn_headroom *v, u64 now)
+{
+	u64 next = v->next_at;
+
+	if (now >= next)
+		next += p->epoch;
+	v->next_at = fp_max64(next, now + p->epoch - p->epoch / 8);
+	v->measured_at = now;
 }
 
 /**
@@ -215,7 +229,7 @@ static inline bool slbn_headroom_measure(const struct slbn_headroom_params *p,
 {
 	u64 sent = bytes < v->measured ? bytes : bytes - v->measured;
 
-	if (v->is_measured && !slbn_headroom_is_due(p, v, now))
+	if (v->is_measured && !slbn_headroom_is_due(v, now))
 		return false;
 	if (v->is_measured) {
 		u64 rate = slbn_rate_of(sent * 8, now - v->measured_at);
@@ -229,19 +243,22 @@ static inline bool slbn_headroom_measure(const struct slbn_headroom_params *p,
 		v->is_measured = true;
 	}
 	v->measured = bytes;
-	v->measured_at = now;
+	slbn_headroom_tried(p, v, now);
 	return true;
 }
 
 /**
  * slbn_headroom_end_measure() - the link cannot identify unassigned packets any more
+ * @p: parameters
  * @v: state; slbn_headroom_plan() may have changed
  * @now: time, ns
  */
-static inline void slbn_headroom_end_measure(struct slbn_headroom *v, u64 now)
+static inline void
+slbn_headroom_end_measure(const struct slbn_headroom_params *p,
+			  struct slbn_headroom *v, u64 now)
 {
 	v->is_measured = false;
-	v->measured_at = now;
+	slbn_headroom_tried(p, v, now);
 }
 
 /**
