@@ -51,15 +51,20 @@ static void start_idle(struct slbn_headroom *v, u64 *now)
 static void plan_falls_at_once_and_rises_after_four_epochs(void **state)
 {
 	struct slbn_headroom v;
-	u64 now = 7, plan;
+	u64 now = 7, plan, reserve;
 	u32 n;
 
 	(void)state;
 	start_idle(&v, &now);
+	/* The reserve has an eighth and a step more, in steps. */
 	plan = epoch_of(&v, &now, 2 * MEGA);
-	/* An eighth and a step more, in steps. */
-	assert_in_range(RATE - REST - plan, 2250000, 2250000 + 2 * STEP);
-	assert_int_equal((RATE - REST - plan) % STEP, 0);
+	reserve = (RATE - REST - plan) / 2;
+	assert_in_range(reserve, 2250000, 2250000 + 2 * STEP);
+	assert_int_equal(reserve % STEP, 0);
+	/* For two epochs, as much drains the queue. */
+	assert_int_equal(plan, RATE - REST - 2 * reserve);
+	assert_int_equal(epoch_of(&v, &now, 2 * MEGA), plan);
+	plan += reserve;
 	/* The same load, or one up to the reserve, or half of it, moves nothing. */
 	for (n = 0; n < 20; n++) {
 		u64 load = MEGA + n % 10 * MEGA / 10;
@@ -74,7 +79,16 @@ static void plan_falls_at_once_and_rises_after_four_epochs(void **state)
 		assert_int_equal(epoch_of(&v, &now, 0), plan);
 	assert_int_equal(epoch_of(&v, &now, 0), RATE - REST);
 	/* The share bounds what a flood reserves. */
+	for (n = 0; n < SLBN_HEADROOM_DRAIN; n++)
+		assert_int_equal(epoch_of(&v, &now, RATE),
+				 RATE - REST - 2 * SHARE);
 	assert_int_equal(epoch_of(&v, &now, RATE), RATE - REST - SHARE);
+	/* What the reserve had before needs no draining. */
+	for (n = 0; n < SLBN_HEADROOM_EPOCHS; n++)
+		epoch_of(&v, &now, 2 * MEGA);
+	plan = epoch_of(&v, &now, 2 * MEGA);
+	assert_int_equal(epoch_of(&v, &now, RATE),
+			 RATE - REST - 2 * SHARE + (RATE - REST - plan));
 }
 
 static void idle_links_forget_at_the_same_pace(void **state)
@@ -141,7 +155,7 @@ static void measurements_are_rates_of_the_time_between(void **state)
 	assert_false(slbn_headroom_measure(&params, &v, sent, 0));
 	assert_int_equal(slbn_headroom_plan(&params, &v), RATE - REST);
 	plan = epoch_of(&v, &now, 2 * MEGA);
-	assert_in_range(RATE - REST - plan, 2250000, 2250000 + 2 * STEP);
+	assert_in_range((RATE - REST - plan) / 2, 2250000, 2250000 + 2 * STEP);
 
 	start_idle(&v, &now);
 	sent = v.measured + 3 * 2 * MEGA / 8;
@@ -211,7 +225,7 @@ static void plans_stay_in_their_bounds(void **state)
 			least = fp_max64(
 				least,
 				p.C - fp_min64(p.C, p.C * 5 / 1000 + p.control +
-							    p.unassigned));
+							    2 * p.unassigned));
 			CHECK(plan >= least && plan <= p.C - p.C * 5 / 1000,
 			      "C %llu: plan %llu, at least %llu", p.C, plan,
 			      least);

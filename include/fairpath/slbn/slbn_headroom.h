@@ -13,6 +13,9 @@
  * - Reserves are multiples of 1 / SLBN_HEADROOM_STEPS of the capacity, and have an
  *   eighth and a step more than what was measured; also than what as many epochs
  *   after a fall measured, in which the load may still have grown.
+ * - When unassigned packets raise their reserve, the plan falls by twice as much for
+ *   SLBN_HEADROOM_DRAIN epochs. Sessions had that capacity, too, for up to an epoch
+ *   and a cycle, and the rest alone drains the queue of that time slowly.
  *
  * So the plan moves at most once in an epoch. It rests where the load rests: when
  * the plan moves, sources send more control packets for a while, but less than
@@ -37,6 +40,8 @@
 #define SLBN_HEADROOM_STEPS 1024
 /* A plan rises after as many epochs that need less. */
 #define SLBN_HEADROOM_EPOCHS 4
+/* For as many epochs the plan is lower by what the reserve has risen. */
+#define SLBN_HEADROOM_DRAIN 2
 
 /**
  * struct slbn_headroom_params - parameters
@@ -57,12 +62,14 @@ struct slbn_headroom_params {
  * @bits: sent in this epoch, if packets are counted
  * @taken: rates of the epochs before, the latest first, bit/s
  * @rate: the reserve, bit/s
+ * @risen: by how much it rose last, bit/s
  * @settling: epochs until it is compared with the load once more after a rise
  */
 struct slbn_reserve {
 	u64 bits;
 	u64 taken[SLBN_HEADROOM_EPOCHS];
 	u64 rate;
+	u64 risen;
 	u32 settling;
 };
 
@@ -149,6 +156,7 @@ static inline void slbn_reserve_update(const struct slbn_headroom_params *p,
 	}
 	needed = slbn_reserve_for(p, largest, most);
 	if (taken > r->rate) {
+		r->risen = needed - r->rate;
 		r->rate = needed;
 		r->settling = SLBN_HEADROOM_EPOCHS;
 	} else if (r->settling > epochs) {
@@ -261,6 +269,21 @@ slbn_headroom_end_measure(const struct slbn_headroom_params *p,
 	slbn_headroom_tried(p, v, now);
 }
 
+/* The reserve for unassigned packets, and what drains the queue after its rise. */
+static inline u64 slbn_headroom_unassigned(const struct slbn_headroom_params *p,
+					   const struct slbn_headroom *v)
+{
+	const struct slbn_reserve *r = &v->unassigned;
+	u64 drain = 0;
+
+	if (!v->is_measured)
+		return p->unassigned;
+	if (r->settling > SLBN_HEADROOM_EPOCHS - SLBN_HEADROOM_DRAIN)
+		drain = r->risen;
+	return fp_min64(r->rate, p->unassigned) +
+	       fp_min64(drain, p->unassigned);
+}
+
 /**
  * slbn_headroom_plan() - what the plan hands out
  * @p: parameters
@@ -271,11 +294,9 @@ slbn_headroom_end_measure(const struct slbn_headroom_params *p,
 static inline u64 slbn_headroom_plan(const struct slbn_headroom_params *p,
 				     const struct slbn_headroom *v)
 {
-	u64 reserved =
-		fp_div(p->C * SLBN_HEADROOM_REST, 1000) +
-		fp_min64(v->control.rate, p->control) +
-		(v->is_measured ? fp_min64(v->unassigned.rate, p->unassigned) :
-				  p->unassigned);
+	u64 reserved = fp_div(p->C * SLBN_HEADROOM_REST, 1000) +
+		       fp_min64(v->control.rate, p->control) +
+		       slbn_headroom_unassigned(p, v);
 
 	return p->C - fp_min64(reserved, p->C / 2);
 }
