@@ -45,6 +45,14 @@ export PATH := $(PATH):/usr/sbin:/sbin
 
 include userspace/build.mk userspace/install.mk
 
+# Such names are words of make's lists and of rm -rf: the parts of one with a space are others.
+DIRECTORIES := DESTDIR KERNELDIR INSTALL_MOD_PATH INSTALL_MOD_DIR TC_LIB_DIR PREFIX prefix exec_prefix \
+	bindir sbindir libdir includedir datarootdir datadir mandir docdir sysconfdir pkgconfigdir unitdir \
+	sysctldir completiondir pythondir
+GIVEN := $(foreach name,$(DIRECTORIES),$(if $(filter command environment,$(origin $(name))),$(name)))
+$(foreach name,$(GIVEN),$(if $(word 2,x$($(name))x)$(findstring ',$($(name))),$(error $(name) '$($(name))': \
+	must have no white space and no quotes; choose another directory)))
+
 .PHONY: help
 help:
 	@echo 'Try it, without touching the running kernel:'
@@ -135,17 +143,18 @@ modules-uninstall: check-kernel
 # A package of DKMS for each module, so that each can be had alone.
 dkms_name = fairpath-$(1)
 dkms_tree = $(DESTDIR)/usr/src/$(call dkms_name,$(1))-$(VERSION)
+dkms_hook = $(DESTDIR)$(sysconfdir)/kernel/$(1)/$(call dkms_name,$(2))
 DKMS_EDITS = s,@NAME@,$(call dkms_name,$(1)),; s,@VERSION@,$(VERSION),; s,@MODULE@,$(1),
 
 define copy-dkms-tree
-	rm -rf $(call dkms_tree,$(1))
-	install -d $(call dkms_tree,$(1))
-	cp --parents --preserve=mode,timestamps LICENSE VERSION $(filter $(1)/% include/%,$(SOURCES)) $(call dkms_tree,$(1))
-	echo 'obj-m += $(1)/' > $(call dkms_tree,$(1))/Kbuild
-	sed '$(DKMS_EDITS)' scripts/dkms.conf.in > $(call dkms_tree,$(1))/dkms.conf
-	$(foreach when,postinst.d header_postinst.d,install -d $(DESTDIR)$(sysconfdir)/kernel/$(when) && \
-		sed '$(DKMS_EDITS)' scripts/dkms-hook.in > $(DESTDIR)$(sysconfdir)/kernel/$(when)/$(call dkms_name,$(1)) && \
-		chmod 755 $(DESTDIR)$(sysconfdir)/kernel/$(when)/$(call dkms_name,$(1)) &&) :
+	rm -rf '$(call dkms_tree,$(1))'
+	install -d '$(call dkms_tree,$(1))'
+	cp --parents --preserve=mode,timestamps LICENSE VERSION $(filter $(1)/% include/%,$(SOURCES)) '$(call dkms_tree,$(1))'
+	echo 'obj-m += $(1)/' > '$(call dkms_tree,$(1))/Kbuild'
+	sed '$(DKMS_EDITS)' scripts/dkms.conf.in > '$(call dkms_tree,$(1))/dkms.conf'
+	$(foreach when,postinst.d header_postinst.d,install -d '$(DESTDIR)$(sysconfdir)/kernel/$(when)' && \
+		sed '$(DKMS_EDITS)' scripts/dkms-hook.in > '$(call dkms_hook,$(when),$(1))' && \
+		chmod 755 '$(call dkms_hook,$(when),$(1))' &&) :
 
 endef
 
@@ -171,8 +180,8 @@ ifeq ($(DESTDIR),)
 		for version in $$(dkms status $$name | sed -n "s,^$$name/\([^,:]*\).*,\1,p" | sort -u); do \
 			dkms remove $$name/$$version --all; rm -rf /usr/src/$$name-$$version; done; done
 endif
-	rm -rf $(foreach name,$(MODULES),$(call dkms_tree,$(name)))
-	rm -f $(foreach name,$(MODULES),$(foreach when,postinst.d header_postinst.d,$(DESTDIR)$(sysconfdir)/kernel/$(when)/$(call dkms_name,$(name))))
+	rm -rf $(foreach name,$(MODULES),'$(call dkms_tree,$(name))')
+	rm -f $(foreach name,$(MODULES),$(foreach when,postinst.d header_postinst.d,'$(call dkms_hook,$(when),$(name))'))
 
 .PHONY: install uninstall
 install: modules-install tools-install

@@ -619,6 +619,20 @@ def test_package_builds_its_module_when_installed(package: str, builds: str) -> 
     assert done.stdout == f"{builds}\n"
 
 
+@pytest.mark.parametrize("target", ["dkms-uninstall", "dkms-tree", "install-sim", "help"])
+def test_directories_with_spaces_are_refused(tmp_path: Path, target: str) -> None:
+    """In a list of make, `/tmp/a b` is two names: `rm -rf` removed the first one."""
+    kept = tmp_path / "a" / "file"
+    kept.parent.mkdir()
+    kept.touch()
+    done = make("--no-print-directory", target, f"DESTDIR={tmp_path}/a b", check=False)
+    assert done.returncode == 2 and kept.exists()
+    (line,) = done.stdout.splitlines()
+    assert f"DESTDIR '{tmp_path}/a b': must have no white space and no quotes" in line
+    done = make("--no-print-directory", target, "prefix=/it's", check=False)
+    assert done.returncode == 2 and "prefix '/it's': must have no white space" in done.stdout
+
+
 def test_help_lists_all_targets() -> None:
     listed = make("help").stdout
     makefiles = [TOP / name for name in ("Makefile", "userspace/build.mk", "userspace/install.mk")]
