@@ -240,6 +240,9 @@ report:
 # says which claims are inconsistent (status 4), and which figures lack runs (3).
 PUBLISHED := docs/figures
 FIGURES_DATA := $(PUBLISHED)/data.tar.xz
+# In a directory $$out, which is removed at the shell's end, also at a signal.
+UNPACKED = out=$$(mktemp -d); trap 'rm -rf "$$out"' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; \
+	tar -C "$$out" -xJf $(FIGURES_DATA)
 
 .PHONY: publish-figures
 publish-figures:
@@ -254,7 +257,7 @@ publish-figures:
 # published runs get the fingerprints of today's sources, and the page is written again.
 .PHONY: restamp-figures
 restamp-figures:
-	@set -e; out=$$(mktemp -d); trap 'rm -rf "$$out"' EXIT; tar -C "$$out" -xJf $(FIGURES_DATA); \
+	@set -e; $(UNPACKED); \
 	scripts/fairlab figure --restamp --out "$$out" '*'; \
 	$(MAKE) --silent --no-print-directory publish-figures OUT="$$out"
 
@@ -264,7 +267,7 @@ SHARE ?= 5
 .PHONY: verify
 verify:
 	@scripts/install-deps modules tc tools slbnsim vm lab
-	@out=$$(mktemp -d); trap 'rm -rf "$$out"' EXIT; tar -C "$$out" -xJf $(FIGURES_DATA); \
+	@$(UNPACKED); \
 	scripts/fairlab verify --out "$$out" --share '$(SHARE)' $(if $(SEED),--seed '$(SEED)')
 
 # Files that exist are kept.

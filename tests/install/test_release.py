@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -142,6 +143,26 @@ def test_archive_packs_itself(archive: Path, unpacked: Path) -> None:
     run("make", "--silent", "dist", cwd=unpacked)
     again = unpacked / "build" / "dist" / archive.name
     assert again.read_bytes() == archive.read_bytes()
+
+
+@pytest.mark.tier("test")
+def test_a_signal_leaves_no_part_of_an_archive(clone: Path, tmp_path: Path) -> None:
+    """It arrives while the archive is compressed."""
+    for name in ("programs", "scratch", "out"):
+        (tmp_path / name).mkdir()
+    compress = tmp_path / "programs" / "xz"
+    compress.write_text("#!/bin/sh\necho part\nkill -TERM $PPID\n")
+    compress.chmod(0o755)
+    done = subprocess.run(
+        [clone / "scripts" / "dist", tmp_path / "out"],
+        env={
+            "PATH": f"{tmp_path}/programs:{os.environ['PATH']}",
+            "TMPDIR": str(tmp_path / "scratch"),
+        },
+        check=False,
+    )
+    assert done.returncode == 128 + signal.SIGTERM
+    assert not list((tmp_path / "scratch").iterdir()) and not list((tmp_path / "out").iterdir())
 
 
 @pytest.mark.tier("all")
