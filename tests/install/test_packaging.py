@@ -63,10 +63,13 @@ compile:
 """
 
 
+PAGE = "https://example.org/fairpath?a=1&b=2"
+
+
 @pytest.fixture(scope="module")
 def sources(clone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("sources")
-    run("scripts/package-sources", out, cwd=clone, HOMEPAGE="https://example.org/fairpath")
+    run("scripts/package-sources", out, cwd=clone, HOMEPAGE=PAGE)
     return out
 
 
@@ -76,7 +79,7 @@ def test_sources_are_complete(sources: Path) -> None:
     for name in ("PKGBUILD", "openwrt/fairpath/Makefile", "fairpath.spec"):
         text = (sources / name).read_text()
         assert not [word for word in text.split() if word.startswith("@") and word.endswith("@")]
-        assert "https://example.org/fairpath" in text
+        assert PAGE in text
         assert name == "fairpath.spec" or digest in text
     run("bash", "-n", sources / "PKGBUILD")
     run("shellcheck", TOP / "scripts/packaging/PKGBUILD.in")

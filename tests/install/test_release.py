@@ -248,8 +248,8 @@ def test_debian_source_names_who_builds(clone: Path, tmp_path: Path) -> None:
     done = debian_source(clone, tmp_path)
     assert done.returncode == 1 and "set MAINTAINER='NAME <ADDRESS>'" in done.stderr
     assert list(tmp_path.iterdir()) == []
-    who = "Some Builders <builders@example.org>"
-    page = "https://example.org/fairpath"
+    who = "Some Builders & Sons | Others <builders@example.org>"
+    page = "https://example.org/fairpath?a=1&b=2"
     done = debian_source(clone, tmp_path, MAINTAINER=who, HOMEPAGE=page)
     assert done.returncode == 0, done.stderr
     debian = tmp_path / f"fairpath-{VERSION}" / "debian"
