@@ -120,6 +120,38 @@ def test_bad_input(arguments: tuple[str, ...], fragments: tuple[str, ...], tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
+def test_names_that_the_system_refuses() -> None:
+    name = "x" * 5000
+    for words in (("mininet", name), ("compare", "--publish", name), ("verify", name)):
+        assert_refused(call_fairlab(*words), 1, f"{name}: File name too long")
+
+
+def test_output_that_cannot_be_written() -> None:
+    """While it is printed, or at the end."""
+    for target, word in (("full", "compare"), ("pipe", "--help")):
+        if target == "full":
+            output = os.open("/dev/full", os.O_WRONLY)
+        else:
+            reader, output = os.pipe()
+            os.close(reader)
+        done = subprocess.run(
+            [FAIRLAB, word], stdout=output, stderr=subprocess.PIPE, text=True, check=False
+        )
+        os.close(output)
+        reason = "No space left on device" if target == "full" else "Broken pipe"
+        assert re.fullmatch(f"fairlab: (standard|the) output.*: {reason}\n", done.stderr)
+        assert done.returncode == 1
+
+
+def test_names_that_are_no_text(tmp_path: Path) -> None:
+    """Files' names are octets; the command prints those of tests."""
+    path = tmp_path / os.fsdecode(b"\xff.toml")
+    path.write_text('[[flow]]\ncc = "reno"\n')
+    done = run_fairlab("test", "--list", str(path))
+    assert done.returncode == 0 and done.stderr == ""
+    assert done.stdout == f"{tmp_path}/\\udcff.toml, seed 1\n"
+
+
 def test_unknown_kernel_is_refused(tmp_path: Path) -> None:
     done = run_fairlab(*RUN, "--kernel", "1.2", "--quiet", cwd=tmp_path)
     assert done.returncode == 2 and done.stdout == ""

@@ -216,6 +216,7 @@ def test_chosen_seeds(coins: Path) -> None:
         ("--seed 1 --seeds 2", "not allowed with argument"),
         ("--run fair", "run 'fair': must be CASE@SEED, for example fair@1"),
         ("--run fair@x", "run 'fair@x': must be CASE@SEED, for example fair@1"),
+        pytest.param(f"--run fair@{'9' * 5000}", "9': must be CASE@SEED, for example", id="long"),
         ("--run fair@0", "seed 0: must be 1 to 2147483647"),
         ("--run foul@1", "no case 'foul' of fair-coin; there are: fair, tricky"),
     ],

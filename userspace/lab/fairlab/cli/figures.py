@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlab.cli.options import (
+    MAX_SEED,
     add_jobs,
     add_print,
     add_runs,
@@ -117,7 +118,8 @@ def figure(arguments: argparse.Namespace) -> None:
 def _find(place: Any, study: Any, name: str) -> Any:
     """The run CASE@SEED of a study, with any seed."""
     case, _, text = name.rpartition("@")
-    if not case or not text.isascii() or not text.isdecimal():
+    # Python converts no thousands of digits.
+    if not case or not text.isascii() or not text.isdecimal() or len(text) > len(str(MAX_SEED)):
         raise UsageError(
             f"run '{name}': must be CASE@SEED, for example {place.runs(study)[0].name}"
         )

@@ -2,6 +2,9 @@
 """The command line: stdout has the answer (a table, or JSON), stderr progress and errors."""
 
 import argparse
+import contextlib
+import io
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -80,15 +83,56 @@ def parse_words(words: Sequence[str]) -> argparse.Namespace:
     return arguments
 
 
+def described(error: OSError) -> str:
+    """A line on an error of the system, which names the file if that is known."""
+    return f"{error.filename or 'the output, or a file'}: {error.strerror or error}"
+
+
+def flush_output() -> str:
+    """Write what is left of the output; why that fails, or nothing.
+
+    What could not be written is given up, else Python would try again at its end.
+    """
+    if not isinstance(sys.stdout, io.TextIOWrapper):
+        return ""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        with contextlib.suppress(OSError), open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+        return error.strerror or str(error)
+    return ""
+
+
 def main(words: Sequence[str] | None = None) -> int:
     stop_on_signals()
+    # Names of files may be no text, and the locale's characters may be few.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    status = answer(sys.argv[1:] if words is None else words)
+    lost = flush_output()
+    if lost and not status:
+        print(f"fairlab: standard output: {lost}", file=sys.stderr)
+        return LabError.status
+    return status
+
+
+def answer(words: Sequence[str]) -> int:
+    """Do what the command line asks; the exit status."""
     try:
-        arguments = parse_words(sys.argv[1:] if words is None else words)
+        arguments = parse_words(words)
         arguments.handler(arguments)
+    except SystemExit as end:
+        # After --help and --version, which are output, too.
+        return int(end.code or 0)
     except LabError as error:
         if not isinstance(error, ReportedError):
             print(f"fairlab: {error}", file=sys.stderr)
         return error.status
+    except OSError as error:
+        # A disk that is full, or a name or a directory that cannot be used: not our mistake.
+        print(f"fairlab: {described(error)}", file=sys.stderr)
+        return LabError.status
     except Stopped as stopped:
         print(f"fairlab: stopped by {stopped}", file=sys.stderr)
         return 128 + stopped.number
