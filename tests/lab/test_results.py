@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fairlab.model.errors import CannotRunError, UsageError
+from fairlab.model.errors import UsageError
 from fairlab.model.scenario import parse_flows
 from fairlab.results import flentfile, plots, report, store
 from fairlab.run.dumbbell import TRACE
@@ -124,9 +124,9 @@ def test_results_of_another_format_say_what_to_do(tmp_path: Path, more: tuple[st
 def test_invalid_results_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no result there"):
         store.read(tmp_path)
-    (tmp_path / "result.json").write_text('{"half')
-    with pytest.raises(CannotRunError, match="is damaged"):
-        store.read(tmp_path)
+    for content in (b'{"half', b"[]", b"null", b"5", b"[" * 100_000, b"\xff\xfe"):
+        (tmp_path / "result.json").write_bytes(content)
+        assert_refused(call_fairlab("plot", str(tmp_path)), 3, "result.json is damaged")
 
 
 # --- Flent --------------------------------------------------------------------------------------

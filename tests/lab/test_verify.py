@@ -125,6 +125,8 @@ def test_files_that_are_no_records(tmp_path: Path, text: str) -> None:
 
 
 def test_nothing_to_verify(tmp_path: Path) -> None:
+    for number, text in enumerate(("5", "null", "[" * 100_000)):
+        (tmp_path / f"figure@{number}.json").write_text(text)
     assert_refused(call_fairlab("verify", "--out", str(tmp_path)), 2, "no stored runs")
     assert_refused(call_fairlab("verify", str(tmp_path / "x")), 2, "no such run")
 

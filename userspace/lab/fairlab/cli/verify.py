@@ -127,7 +127,7 @@ def stored_runs(top: Path) -> tuple[list[Path], list[Path]]:
     found = {path.parent for path in top.rglob(exact.RECORD)}
     without: set[Path] = set()
     for path in top.rglob("*@*.json"):
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError, TypeError, RecursionError):
             (found if "exact" in json.loads(path.read_text()) else without).add(path)
     return sorted(found), sorted(without)
 

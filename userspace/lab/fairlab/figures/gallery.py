@@ -107,7 +107,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
     """The object in a JSON file; None if it is missing or damaged."""
     try:
         found = json.loads(path.read_text())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 

@@ -292,7 +292,7 @@ def read(path: Path) -> Source:
         document = tomllib.loads(text)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         line = re.search(r"at line (\d+)", str(error))
         raise UsageError(f"{path}:{line[1] if line else 1}: {error}") from None
     source: dict[str, Any] | None = None

@@ -131,13 +131,13 @@ def name(work: Path, parent: Path, base: str) -> Path:
 def read(directory: Path) -> dict[str, Any]:
     """The result stored in a directory."""
     try:
-        text = (directory / RESULT).read_text()
+        result = json.loads((directory / RESULT).read_text())
     except OSError as error:
         raise UsageError(f"{directory}: no result there: {error.strerror}") from None
-    try:
-        result: dict[str, Any] = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CannotRunError(f"{directory / RESULT} is damaged: {error}") from None
+    if not isinstance(result, dict):
+        raise CannotRunError(f"{directory / RESULT} is damaged: not an object of JSON")
     return result
 
 
