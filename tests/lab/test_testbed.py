@@ -77,6 +77,24 @@ def write(directory: Path, text: str) -> Path:
         ('[[flow]]\ncc = "reno"', '[[program]]\nserver = "sh"', 10, "client: needs a command"),
         ('cc = "reno"', 'cc = "reno', 11, "Illegal character"),
         ('time = "4 s"', 'modules = ["no.ko"]', 1, "no module 'no.ko'"),
+        pytest.param(
+            'time = "4 s"', f"x = {'[' * 100_000}", 1, "lists or tables in too many", id="deep"
+        ),
+        ('time = "4 s"', "seed = -1", 1, "seed -1: must be 0 to 2147483647"),
+        ('rtt = "20 ms"', 'queue = "red limit 9"\nmtu = 0', 9, "mtu 0: must be 576 to 9000"),
+        ('rtt = "20 ms"', 'queue = "fifo 9kb"\nmtu = -14', 9, "mtu -14: must be 576 to 9000"),
+        (
+            '[[flow]]\ncc = "reno"',
+            '[[program]]\nserver = "sh"\nclient = "sh"\nport = 65536',
+            13,
+            "port 65536: must be 1 to 65535",
+        ),
+        (
+            '[[flow]]\ncc = "reno"',
+            '[[program]]\nserver = "a\\u0000b"\nclient = "sh"',
+            11,
+            "server: needs a command",
+        ),
     ],
 )
 def test_bad_input_is_refused_with_its_line(

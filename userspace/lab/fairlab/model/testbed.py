@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fairlab.model import headers, qdisc, units
+from fairlab.model import headers, qdisc, scenario, units
 from fairlab.model.errors import UsageError
 from fairlab.model.experiment import UDP, Group, Layout, Program, Stream
 
@@ -183,6 +183,8 @@ class Source:
             raise UsageError(f"{path}: {error.strerror}") from None
         except UnicodeDecodeError:
             raise UsageError(f"{path}:1: not UTF-8") from None
+        except RecursionError:
+            raise UsageError(f"{path}:1: lists or tables in too many others") from None
         except tomllib.TOMLDecodeError as error:
             found = re.search(r" \(at line (\d+), column \d+\)| \(at end of document\)", str(error))
             line = found[1] if found and found[1] else len(self.text.splitlines())
@@ -252,6 +254,11 @@ class Table:
         if type(value) is not kind and value is not default:
             raise self.error(key, f"{key}: must be {WORDS[kind]}")
         return value
+
+    def check(self, key: str, value: int, least: int, most: int) -> None:
+        """Raise UsageError unless the VALUE of KEY is in a range."""
+        if not least <= value <= most:
+            raise self.error(key, f"{key} {value}: must be {least} to {most}")
 
     def error(self, key: str, reason: object, text: str = "") -> UsageError:
         return self.source.error((*self.place, key), reason, text)
@@ -335,6 +342,7 @@ def one_case(source: Source, name: str, data: dict[str, Any]) -> Case:
     top = Table(source, (), data)
     kernel = top.take_plain("kernel", str, "6.1")
     seed = top.take_plain("seed", int, 1)
+    top.check("seed", seed, 0, 2**31 - 1)
     time = top.take("time", seconds, 20.0)
     warmup = top.take("warmup", seconds, time / 4)
     modules = top.take_plain("modules", list, [])
@@ -345,6 +353,7 @@ def one_case(source: Source, name: str, data: dict[str, Any]) -> Case:
     rate = network.take("rate", units.parse_rate, 10**7)
     rtt = network.take("rtt", units.parse_time, 40_000)
     mtu = network.take_plain("mtu", int, 1500)
+    network.check("mtu", mtu, scenario.MIN_MTU, scenario.MAX_MTU)
     text, buffer = network.take("queue", lambda text: parse_queue(text, rate, rtt, mtu), ("", 0))
     groups: list[Group] = []
     names: dict[str, str] = {}
@@ -472,15 +481,19 @@ def read_program(table: Table, key: str, rtt: int, time: float, n: int) -> tuple
     words = {end: table.take_plain(end, str, "") for end in ("server", "client")}
     for end, text in words.items():
         try:
+            if "\0" in text:
+                raise ValueError("no argument of a program has a NUL")
             first = shlex.split(text)[0]
         except (IndexError, ValueError):
             raise table.error(end, f"{end}: needs a command") from None
         place = table.source.path.parent / first
         if not ("/" in first and place.is_file()) and not shutil.which(first, path=PATH):
             raise table.error(end, f"{end}: no program '{first}'")
+    port = table.take_plain("port", int, FIRST_PORT + n)
+    table.check("port", port, 1, 65535)
     program = Program(
         **words,
-        port=table.take_plain("port", int, FIRST_PORT + n),
+        port=port,
         start=table.take("start", seconds, 0.0),
         upload=table.take_plain("upload", bool, False),
     )
