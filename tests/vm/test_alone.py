@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import shutil
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from fairvm import modules
-from fairvm.cache import Kernel
+from fairvm.cache import Kernel, cache_dir
 from fairvm.errors import VmError
 
 TOP = Path(__file__).resolve().parents[2]
@@ -117,3 +118,16 @@ def test_missing_compiler_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             modules.build_guest_modules(kernel)
         (programs / name).symlink_to("/bin/true")
     modules.build_guest_modules(kernel)
+
+
+def test_users_without_a_home_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container that runs as a number."""
+
+    def unknown(_user: int) -> None:
+        raise KeyError
+
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    for name in ("HOME", "XDG_CACHE_HOME", "FAIRPATH_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(VmError, match="no home directory: set FAIRPATH_CACHE"):
+        cache_dir()

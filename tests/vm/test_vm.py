@@ -452,6 +452,7 @@ def test_qemu_missing(tmp_path: Path) -> None:
         (["--mem", "lots", "--", "true"], ["--mem lots", "2G"]),
         (["--timeout", "-1", "--", "true"], ["--timeout -1"]),
         (["--timeout", "nan", "--", "true"], ["--timeout nan"]),
+        (["--timeout", "inf", "--", "true"], ["--timeout inf", "at most 1e+09"]),
         (["--steady", "--smp", "2", "--", "true"], ["--steady", "--smp"]),
         (["--rw", "/no/such/directory", "--", "true"], ["/no/such/directory"]),
         (["--env", "NO_SUCH_VARIABLE", "--", "true"], ["NO_SUCH_VARIABLE"]),
@@ -471,6 +472,25 @@ def test_invalid_requests(arguments: list[str], named: list[str]) -> None:
     for word in named:
         assert word in message
     assert time.monotonic() - start < 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ([], ["COMMAND", "kernel --help"]),
+        (["fetch"], ["fetch", "get"]),
+        (["get"], ["VERSION", "kernel get --help"]),
+        (["get", "--warp", "6.1"], ["--warp"]),
+        (["get", "6.1", "--arch", "vax"], ["vax", "s390x"]),
+        (["get", "5.19"], ["5.19", "6.12"]),
+    ],
+)
+def test_invalid_requests_for_kernels(arguments: list[str], named: list[str]) -> None:
+    done = kernel(*arguments)
+    assert done.returncode == 2 and done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    for word in named:
+        assert word in line
 
 
 def test_kernel_by_path(directory: Path) -> None:

@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairvm.architecture import AMD64, ARCHITECTURES, Architecture
+from fairvm.errors import VmError
 from fairvm.host import say, tree
 
 
@@ -77,8 +78,13 @@ def cache_dir() -> Path:
     own = os.environ.get("FAIRPATH_CACHE")
     if own:
         return Path(own).absolute()
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base).absolute() / "fairpath"
+    base = os.environ.get("XDG_CACHE_HOME")
+    if base:
+        return Path(base).absolute() / "fairpath"
+    try:
+        return Path.home().absolute() / ".cache/fairpath"
+    except RuntimeError:
+        raise VmError("this user has no home directory: set FAIRPATH_CACHE") from None
 
 
 def build_dir() -> Path:

@@ -20,6 +20,7 @@ from fairvm.cache import Kernel, cache_dir
 from fairvm.errors import UsageError, VmError
 from fairvm.machine import STOPPING
 from fairvm.modules import build_modules
+from fairvm.request import Parser
 
 
 def list_kernels() -> None:
@@ -62,8 +63,10 @@ def stop(number: int, _frame: FrameType | None) -> None:
 def main() -> int:
     for number in STOPPING:
         signal.signal(number, stop)
-    parser = argparse.ArgumentParser(
-        prog=host.KERNEL, description="Fetch or build kernels, and build our modules for them."
+    parser = Parser(
+        prog=host.KERNEL,
+        description="Fetch or build kernels, and build our modules for them.",
+        allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"fairvm {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -79,8 +82,8 @@ def main() -> int:
         command.add_argument("--debug", action="store_true", help="as for vm")
         command.add_argument("--arch", default="amd64", choices=ARCHITECTURES, help="as for vm")
     commands.add_parser("list", help="print the cached kernels and those that can be fetched")
-    arguments = parser.parse_args()
     try:
+        arguments = parser.parse_args()
         if arguments.command == "list":
             list_kernels()
         elif arguments.command == "get":

@@ -24,6 +24,8 @@ ENGINES = ("vm", "native", "virtual")
 # checked.py do not patch themselves.
 ACCELERATORS = ("auto", "kvm", "tcg", "mttcg")
 MAX_CPUS = 64
+#: What select(2) can wait for is not much more [s].
+MAX_TIMEOUT = 1e9
 ALWAYS_PASSED = ("PATH", "HOME", "TERM", "LANG", "TZ")
 # In virtual time the environment is part of what decides the packets: none is inherited.
 FIXED_ENVIRONMENT = {
@@ -81,7 +83,7 @@ class Parser(argparse.ArgumentParser):
     """argparse with errors of one line."""
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}; see {host.VM} --help")
+        raise UsageError(f"{message}; see {self.prog} --help")
 
 
 def _parser() -> Parser:
@@ -177,8 +179,8 @@ def _check(parsed: argparse.Namespace) -> None:
         raise UsageError(f"--smp {parsed.smp}: must be 1 to {MAX_CPUS}")
     if not re.fullmatch(r"[1-9][0-9]*[MG]", parsed.mem):
         raise UsageError(f"--mem {parsed.mem}: must be a number with M or G, such as 2G")
-    if not parsed.timeout > 0:
-        raise UsageError(f"--timeout {parsed.timeout:g}: must be above 0")
+    if not 0 < parsed.timeout <= MAX_TIMEOUT:
+        raise UsageError(f"--timeout {parsed.timeout:g}: must be above 0, at most {MAX_TIMEOUT:g}")
     if parsed.steady and (parsed.smp != 1 or parsed.accel not in ("auto", "tcg")):
         raise UsageError("--steady means one emulated CPU: not with --smp, --accel kvm")
     for option, used in (
