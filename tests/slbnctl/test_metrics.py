@@ -9,7 +9,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
+import signal
+import socket
+import struct
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -194,6 +199,53 @@ def test_metrics_replace_a_file(slbnd: Agent, tmp_path: Path) -> None:
         assert done.returncode == 1 and done.stderr.startswith(f"slbnctl: {bad}")
     assert not tmp_path.with_suffix(".new").exists()
     assert slbnctl(slbnd, "metrics", "a", "b").returncode == 2
+
+
+def test_metrics_replace_no_device(slbnd: Agent, tmp_path: Path) -> None:
+    """Root could replace /dev/null by a file."""
+    (tmp_path / "device").symlink_to("/dev/null")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("device", "pipe"):
+        done = slbnctl(slbnd, "metrics", str(tmp_path / name))
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith(f"slbnctl: {tmp_path / name}: not a regular file")
+    assert (tmp_path / "device").is_symlink() and (tmp_path / "pipe").is_fifo()
+    assert len(os.listdir(tmp_path)) == 2
+
+
+def test_metrics_are_not_replaced_by_a_part(tmp_path: Path) -> None:
+    """The disk is full for a while: from the first question to the agent until the next one."""
+    file, path = tmp_path / "fairpath.prom", tmp_path / "slbnd"
+    file.write_text("old\n")
+
+    def serve() -> None:
+        for limit in (0, resource.RLIM_INFINITY):
+            connection, _ = listener.accept()
+            peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+            (pid,) = struct.unpack_from("=i", peer)
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+            with connection:
+                while request := connection.recv(2000):
+                    (number,) = struct.unpack_from("=4xI", request)
+                    connection.send(struct.pack("=HHIII", 3, 6, number, 0, 0))
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        thread = threading.Thread(target=serve)
+        thread.start()
+        done = subprocess.run(
+            # What is said between the two is more than this buffer.
+            ["stdbuf", "-o512", SLBNCTL, "--socket", path, "metrics", file],
+            preexec_fn=lambda: signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        thread.join()
+    assert done.returncode == 1 and done.stderr.startswith(f"slbnctl: {file}: ")
+    assert file.read_text() == "old\n" and not (tmp_path / "fairpath.prom.new").exists()
 
 
 # --- dashboard -----------------------------------------------------------------------------------

@@ -106,8 +106,14 @@ static bool redirect(const char *path)
 static enum status write_metrics(const char *name)
 {
 	char path[PATH_MAX];
+	struct stat present;
 	bool done;
 
+	/* Such as /dev/null, which others need as it is. */
+	if (!stat(name, &present) && !S_ISREG(present.st_mode)) {
+		complain("%s: not a regular file: choose another name", name);
+		return STATUS_FAILED;
+	}
 	if (snprintf(path, sizeof(path), "%s.new", name) >= PATH_MAX) {
 		complain("%s: %s", name, strerror(ENAMETOOLONG));
 		return STATUS_FAILED;
@@ -117,7 +123,8 @@ static enum status write_metrics(const char *name)
 		return STATUS_FAILED;
 	}
 	done = print_metrics();
-	if (done && (fflush(stdout) || rename(path, name))) {
+	/* An earlier part may be lost although the last one was written. */
+	if (done && (fflush(stdout) || ferror(stdout) || rename(path, name))) {
 		complain("%s: %s", name, strerror(errno));
 		done = false;
 	}
