@@ -155,6 +155,10 @@ def status(sessions: int) -> bytes:
     return message(DONE, struct.pack("=Q", sessions), request=1)
 
 
+def refusal(error: int, reason: bytes = b"no") -> bytes:
+    return HEAD.pack(PROTOCOL, REFUSED, 1, error, 0) + reason
+
+
 @pytest.mark.parametrize("later", [b"", bytes(120), bytes(120) + b"\xff" * 1000])
 def test_replies_of_other_lengths(later: bytes, tmp_path: Path) -> None:
     with other_version(tmp_path, status(7) + later) as path:
@@ -176,6 +180,10 @@ def test_events_of_later_versions_are_ignored(tmp_path: Path) -> None:
         (status(7)[: HEAD.size - 1], "message of slbnd is truncated"),
         (message(DONE, protocol=4), "slbnd uses another protocol version"),
         (message(99, request=1), "Protocol error"),
+        pytest.param(refusal(2**31), "Protocol error", id="error-2^31"),
+        pytest.param(refusal(2**32 - 1), "Protocol error", id="error-2^32-1"),
+        pytest.param(refusal(errno.EPERM, b"a\n\x1bb"), "slbnctl: a??b\n", id="control"),
+        pytest.param(status(0)[:-8] + bytes(40) + b"\xc8", "Protocol error", id="200 keys"),
     ],
 )
 def test_malformed_replies(reply: bytes, error: str, tmp_path: Path) -> None:

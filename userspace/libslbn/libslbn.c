@@ -22,6 +22,8 @@
 #define REPLY_TIMEOUT 10000
 /* Between two requests for the progress of a trace, ms. */
 #define TRACE_INTERVAL 20
+/* The largest errno. */
+#define ERRNO_MAX 4095
 
 struct event {
 	struct event *next;
@@ -128,6 +130,14 @@ static int receive(struct slbn *slbn, int timeout, struct slbn_message *message)
 	return 1;
 }
 
+/* Callers print it: replace what is not ASCII from @least on. */
+static void make_printable(char *text, char least)
+{
+	for (; *text; text++)
+		if (*text < least || *text > '~')
+			*text = '?';
+}
+
 static bool is_event(const struct slbn_message *message)
 {
 	return !message->request && (message->type == SLBN_SAY_SESSION ||
@@ -193,10 +203,12 @@ static int request(struct slbn *slbn, struct slbn_message *message,
 			each(&message->session, context);
 			continue;
 		}
-		if (message->type != SLBN_SAY_REFUSED || !message->error)
+		if (message->type != SLBN_SAY_REFUSED || !message->error ||
+		    message->error > ERRNO_MAX)
 			return fail(slbn, EPROTO, "slbnd");
 		snprintf(slbn->reason, sizeof(slbn->reason), "%.*s",
 			 SLBN_REASON - 1, message->reason);
+		make_printable(slbn->reason, ' ');
 		return -(int)message->error;
 	}
 }
@@ -371,15 +383,14 @@ int slbn_get_status(struct slbn *slbn, struct slbn_status *status)
 {
 	struct slbn_message message = { .type = SLBN_ASK_STATUS };
 	int ret = request(slbn, &message, NULL, NULL);
-	char *at = message.status.version;
 
 	if (ret)
 		return ret;
-	/* Callers print it. */
-	at[SLBN_AGENT_VERSION - 1] = '\0';
-	for (; *at; at++)
-		if (*at <= ' ' || *at > '~')
-			*at = '?';
+	/* Callers read so many. */
+	if (message.status.keys > SLBN_AGENT_KEYS)
+		return fail(slbn, EPROTO, "slbnd");
+	message.status.version[SLBN_AGENT_VERSION - 1] = '\0';
+	make_printable(message.status.version, '!');
 	*status = message.status;
 	return 0;
 }

@@ -55,6 +55,21 @@ enum status disconnect(struct slbn *slbn, int ret)
 }
 
 /**
+ * address_text() - format an address
+ * @text: INET6_ADDRSTRLEN bytes
+ * @family: AF_INET or AF_INET6; "?" for another one, such as a later slbnd's
+ * @address: as in struct slbn_flow
+ *
+ * Return: @text
+ */
+const char *address_text(char *text, int family, const __u8 *address)
+{
+	if (!inet_ntop(family, address, text, INET6_ADDRSTRLEN))
+		strcpy(text, "?");
+	return text;
+}
+
+/**
  * show_address() - print an address
  * @key: its name in JSON
  * @format: with one %s, for text
@@ -66,8 +81,7 @@ void show_address(const char *key, const char *format, int family,
 {
 	char text[INET6_ADDRSTRLEN];
 
-	inet_ntop(family, address, text, sizeof(text));
-	show_string(key, format, text);
+	show_string(key, format, address_text(text, family, address));
 }
 
 static void show_protocol(const struct slbn_flow *flow)
@@ -110,10 +124,10 @@ static int put_endpoint(char *text, size_t room, int family,
 	const char *close = family == AF_INET6 && port ? "]" : "";
 	char octets[INET6_ADDRSTRLEN], number[8] = "";
 
-	inet_ntop(family, address, octets, sizeof(octets));
 	if (port)
 		snprintf(number, sizeof(number), ":%u", port);
-	return snprintf(text, room, "%s%s%s%s", open, octets, close, number);
+	return snprintf(text, room, "%s%s%s%s", open,
+			address_text(octets, family, address), close, number);
 }
 
 /**

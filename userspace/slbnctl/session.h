@@ -15,6 +15,7 @@
 
 struct slbn *connect_to_slbnd(void);
 enum status disconnect(struct slbn *slbn, int ret);
+const char *address_text(char *text, int family, const __u8 *address);
 void show_address(const char *key, const char *format, int family,
 		  const __u8 *address);
 void show_fields(const struct slbn_session *session);

@@ -134,7 +134,7 @@ static const char *bottleneck_text(char *text,
 		snprintf(text, BOTTLENECK_TEXT, "hop %u", session->bottleneck);
 		return text;
 	}
-	inet_ntop(session->flow.family, session->router, text, BOTTLENECK_TEXT);
+	address_text(text, session->flow.family, session->router);
 	snprintf(text + strlen(text), BOTTLENECK_TEXT - strlen(text),
 		 " link %u", session->link);
 	return text;
