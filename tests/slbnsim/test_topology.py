@@ -6,14 +6,18 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
+import resource
 import shlex
+import signal
 import statistics
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.slbnsim.simtools import slbnsim
+from tests.slbnsim.simtools import PROGRAM, slbnsim
 
 KINDS = ("line", "star", "parking-lot", "random", "transit-stub")
 
@@ -260,6 +264,55 @@ def test_file_is_written_unchanged(tmp_path: Path) -> None:
     done = slbnsim("topology", "file", *files)
     assert done.returncode == 2 and "no path from" in done.stderr
     assert done.stdout == "" and not drawn.csv.exists()
+
+
+def test_hosts_of_routers_with_long_names(tmp_path: Path) -> None:
+    """Their names begin with those of the routers, and are not cut within a character."""
+    names = [f"{letter}{'é' * 126}" for letter in ("a", "bb")]
+    links = [{"from": names[0], "to": names[1], "rate": 10**6, "delay": 0, "duplex": True}]
+    (tmp_path / "in.json").write_text(json.dumps({"nodes": names, "links": links}))
+    files = ("--topology", str(tmp_path / "in.json"), "--sessions", "1", "--host-rate", "1mbit")
+    drawn = Drawn(tmp_path, "file", *files)
+    assert len(drawn.topology["nodes"]) == 4
+    assert len(drawn.answer("maxmin")["sessions"]) == 1
+
+
+def test_names_of_files_that_are_no_text(tmp_path: Path) -> None:
+    drawn = Drawn(tmp_path, "line")
+    name = tmp_path / os.fsdecode(b"\xff\xc3\xa9\xe2\x82\xff")
+    drawn.net.rename(name)
+    drawn.net = name
+    found = drawn.answer("maxmin")["configuration"]["topology"]
+    assert found == f"{tmp_path}/?é???"
+
+
+@pytest.mark.parametrize("sessions", [False, True])
+def test_a_full_disk_leaves_what_was_there(tmp_path: Path, sessions: bool) -> None:
+    net, table = tmp_path / "net.json", tmp_path / "sessions.csv"
+    net.write_text("mine")
+
+    def full() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+    nodes = "10" if sessions else "1000"
+    words = ["topology", "star", "--nodes", nodes, "--out", str(net), "--sessions", "9000"]
+    words += ["--sessions-out", str(table)]
+    done = subprocess.run(
+        [PROGRAM, *words], capture_output=True, text=True, check=False, preexec_fn=full
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"slbnsim: {table if sessions else net}: cannot write\n"
+    assert net.read_text() == "mine"
+    assert [path.name for path in tmp_path.iterdir()] == ["net.json"]
+
+
+def test_files_of_one_name_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("mine")
+    names = ("--out", f"{tmp_path}/x", "--sessions-out", f"{tmp_path}/./x")
+    done = slbnsim("topology", "line", *names)
+    assert done.returncode == 2 and "cannot be the same file" in done.stderr
+    assert (tmp_path / "x").read_text() == "mine" and len(list(tmp_path.iterdir())) == 1
 
 
 def test_help() -> None:

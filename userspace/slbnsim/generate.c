@@ -424,12 +424,16 @@ static u32 add_host(struct net *net, u32 router,
 		    const struct link_params *links, u64 *random)
 {
 	u32 number = net->nodes.count, host;
+	const char *of = name_of(&net->nodes, router);
+	int length = strnlen(of, 230);
 	char name[256];
 
+	/* No part of a character of UTF-8. */
+	while (length && (of[length] & 0xc0) == 0x80)
+		length--;
 	/* A router of a file may have that name. */
 	do {
-		snprintf(name, sizeof(name), "%.230s.h%u",
-			 name_of(&net->nodes, router), number++);
+		snprintf(name, sizeof(name), "%.*s.h%u", length, of, number++);
 		host = name_add(&net->nodes, name);
 	} while (host == NET_NONE);
 	add_duplex(net, host, router, links->rate, draw_delay(links, random));

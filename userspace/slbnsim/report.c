@@ -6,8 +6,11 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "options.h"
+#include "text.h"
 
 static void put_number(json_object *to, const char *name, u64 value)
 {
@@ -25,9 +28,22 @@ static void put_rate(json_object *to, const char *name, double rate)
 	put_double(to, name, round(rate * 1e3) / 1e3);
 }
 
+/* JSON is UTF-8, but names of files are any bytes: others become "?". */
 void put_text(json_object *to, const char *name, const char *text)
 {
-	json_object_object_add(to, name, json_object_new_string(text));
+	size_t length = strlen(text), bad = utf8_error(text, length);
+	char *copy;
+
+	if (bad == length) {
+		json_object_object_add(to, name, json_object_new_string(text));
+		return;
+	}
+	copy = alloc_array(length + 1, 1);
+	memcpy(copy, text, length);
+	for (; bad < length; bad += utf8_error(copy + bad, length - bad))
+		copy[bad] = '?';
+	json_object_object_add(to, name, json_object_new_string(copy));
+	free(copy);
 }
 
 void print_json(json_object *all)

@@ -10,10 +10,13 @@
 #include "topology.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "experiment.h"
 #include "generate.h"
@@ -26,6 +29,8 @@
 #define RANDOM_MAX 20000
 #define SESSIONS_MAX 10000000
 #define WITHIN_MAX (1000000 * SEC)
+
+#define ONE_FILE "topology and sessions cannot be the same file"
 
 static const char usage[] =
 	"usage: slbnsim topology KIND [OPTION]...\n"
@@ -242,7 +247,7 @@ static void check(const struct plan *plan, u32 given)
 	if (is_given(given, "host-delay") && !plan->sessions.hosts.rate)
 		refuse("--host-delay needs --host-rate");
 	if (plan->sessions_out && !strcmp(plan->out, plan->sessions_out))
-		refuse("topology and sessions cannot be the same file");
+		refuse(ONE_FILE);
 	if ((u64)network->domains * network->transit *
 		    (1 + (u64)network->stubs * network->stub) >
 	    NODES_MAX)
@@ -354,20 +359,88 @@ static void draw_all(struct net *net, const struct plan *plan)
 /* ------------------------------------------------------------------------ */
 /* Files                                                                    */
 
-static FILE *open_file(const char *name)
-{
-	FILE *file = strcmp(name, "-") ? fopen(name, "we") : stdout;
+/*
+ * A file to write. It gets its name when all are complete, so that neither a full
+ * disk nor a signal leaves a part of it; a device, a pipe or a link is written to.
+ */
+struct output {
+	const char *name;
+	FILE *file;
+	char *temporary; /* its name until then, or NULL */
+};
 
-	if (!file)
-		refuse("%s: %s", name, strerror(errno));
-	return file;
+/* The topology and the sessions. */
+static struct output outputs[2];
+
+static void remove_temporaries(void)
+{
+	size_t n;
+
+	for (n = 0; n < 2; n++)
+		if (outputs[n].temporary)
+			unlink(outputs[n].temporary);
 }
 
-static void close_file(FILE *file, const char *name)
+static void end_by_signal(int number)
 {
-	/* Standard output is checked at exit. */
-	if (file != stdout && (ferror(file) | fclose(file)))
-		refuse("%s: cannot write", name);
+	remove_temporaries();
+	signal(number, SIG_DFL);
+	raise(number);
+}
+
+static void open_output(struct output *output, const char *name)
+{
+	struct stat present;
+	char *temporary;
+
+	output->name = name;
+	output->file = stdout;
+	if (!strcmp(name, "-"))
+		return;
+	if (!lstat(name, &present) && !S_ISREG(present.st_mode)) {
+		output->file = fopen(name, "we");
+	} else {
+		temporary = alloc_array(strlen(name) + sizeof(".new"), 1);
+		strcat(strcpy(temporary, name), ".new");
+		output->file = fopen(temporary, "we");
+		if (output->file)
+			output->temporary = temporary;
+	}
+	if (!output->file)
+		refuse("%s: %s", name, strerror(errno));
+}
+
+/* One file may have two names. */
+static void refuse_one_file(void)
+{
+	struct stat one, other;
+
+	if (!fstat(fileno(outputs[0].file), &one) && S_ISREG(one.st_mode) &&
+	    !fstat(fileno(outputs[1].file), &other) &&
+	    one.st_dev == other.st_dev && one.st_ino == other.st_ino)
+		refuse(ONE_FILE);
+}
+
+static void close_outputs(void)
+{
+	struct output *output;
+	size_t n;
+
+	for (n = 0; n < 2; n++) {
+		output = &outputs[n];
+		/* Standard output is checked at exit. */
+		if (output->file && output->file != stdout &&
+		    (ferror(output->file) | fclose(output->file)))
+			refuse("%s: cannot write", output->name);
+	}
+	for (n = 0; n < 2; n++) {
+		output = &outputs[n];
+		if (output->temporary &&
+		    rename(output->temporary, output->name))
+			refuse("%s: %s", output->name, strerror(errno));
+		free(output->temporary);
+		output->temporary = NULL;
+	}
 }
 
 struct line {
@@ -444,7 +517,6 @@ void topology(int argc, char **argv)
 	struct plan plan = parse(argc, argv);
 	struct line about = {};
 	struct net net = {};
-	FILE *to;
 	char *at;
 
 	draw_all(&net, &plan);
@@ -453,13 +525,16 @@ void topology(int argc, char **argv)
 	for (at = about.text; *at; at++)
 		if ((unsigned char)*at < 0x20 || (unsigned char)*at >= 0x7f)
 			*at = '?';
-	to = open_file(plan.out);
-	write_topology(&net, to, about.text);
-	close_file(to, plan.out);
+	atexit(remove_temporaries);
+	signal(SIGINT, end_by_signal);
+	signal(SIGTERM, end_by_signal);
+	open_output(&outputs[0], plan.out);
 	if (plan.sessions_out) {
-		to = open_file(plan.sessions_out);
-		write_sessions(&net, to);
-		close_file(to, plan.sessions_out);
+		open_output(&outputs[1], plan.sessions_out);
+		refuse_one_file();
+		write_sessions(&net, outputs[1].file);
 	}
+	write_topology(&net, outputs[0].file, about.text);
+	close_outputs();
 	net_free(&net);
 }
