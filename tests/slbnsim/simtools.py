@@ -9,6 +9,7 @@ from typing import IO
 
 TOP = Path(__file__).resolve().parents[2]
 PROGRAM = TOP / "build/tests/slbnsim"
+GRAPHML = TOP / "userspace/slbnsim/graphml.py"
 SECONDS = 120
 
 
@@ -28,7 +29,7 @@ def slbnsim(
 
 def slbnsim_graphml(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [TOP / "userspace/slbnsim/graphml.py", *arguments],
+        [GRAPHML, *arguments],
         input=stdin,
         capture_output=True,
         text=True,

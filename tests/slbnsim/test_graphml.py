@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from fairlab.slbn.mesh import delay_us
 
-from tests.slbnsim.simtools import slbnsim, slbnsim_graphml
+from tests.slbnsim.simtools import GRAPHML, slbnsim, slbnsim_graphml
 
 KEYS = {
     "net": ("Network", "string", "graph"),
@@ -280,6 +280,21 @@ def test_invalid_encoding(tmp_path: Path) -> None:
     assert error == f"{where}: not well-formed (invalid token)"
     # A name with an escape sequence would act on a terminal.
     assert "not well-formed" in refused(tmp_path, SOUND.replace("Oslo", "Os\x1b[2Jlo"))
+
+
+@pytest.mark.parametrize("name", ["utf-7", "x-nonsense", "rot13"])
+def test_unknown_encoding(tmp_path: Path, name: str) -> None:
+    error = refused(tmp_path, f'<?xml version="1.0" encoding="{name}"?><graphml/>')
+    assert error.startswith("1: its encoding: "), error
+
+
+def test_output_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "net.graphml").write_text(SOUND)
+    command = [GRAPHML, str(tmp_path / "net.graphml")]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "slbnsim-graphml: standard output: No space left on device\n"
 
 
 def test_entities_are_refused(tmp_path: Path) -> None:

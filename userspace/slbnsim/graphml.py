@@ -31,7 +31,7 @@ import shlex
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import NoReturn
 from xml.parsers import expat
 
 # Replaced when it is installed.
@@ -143,6 +143,9 @@ def parse(text: bytes) -> Element:
         parser.Parse(text, True)
     except expat.ExpatError as error:
         raise RefusedError(error.lineno, expat.ErrorString(error.code)) from None
+    except (LookupError, ValueError) as error:
+        # Of Python's codecs; expat itself knows few.
+        raise RefusedError(1, f"its encoding: {error}") from None
     return top.children[0]
 
 
@@ -353,8 +356,28 @@ def delay_option(text: str) -> float:
     return quantity(text, TIME_UNITS, DELAY_MAX, "5ms")
 
 
+class Parser(argparse.ArgumentParser):
+    """argparse, with one line for an error."""
+
+    def error(self, message: str) -> NoReturn:
+        print(f"{self.prog}: {message}; see {self.prog} --help", file=sys.stderr)
+        sys.exit(2)
+
+
+def read(file: int | str) -> bytes:
+    """The octets of a file, or of a descriptor, which may be closed."""
+    with open(file, "rb", closefd=isinstance(file, str)) as handle:
+        return handle.read()
+
+
+def write(text: str) -> None:
+    """Write to standard output; OSError also if that is closed, or cannot be flushed."""
+    with open(1, "wb", closefd=False) as output:
+        output.write(text.encode())
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="slbnsim-graphml",
         description="Convert a network of the Internet Topology Zoo (GraphML) to a topology for "
         "slbnsim (JSON), written to standard output.",
@@ -373,7 +396,7 @@ def main() -> int:
     parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
     args = parser.parse_args()
     try:
-        text = sys.stdin.buffer.read() if args.file == "-" else Path(args.file).read_bytes()
+        text = read(0 if args.file == "-" else args.file)
         network = Converter(parse(text), args.link_rate, args.link_delay, args.inside)
     except OSError as error:
         print(f"slbnsim-graphml: {args.file}: {error.strerror}", file=sys.stderr)
@@ -383,7 +406,11 @@ def main() -> int:
         return 2
     command = shlex.join(["slbnsim-graphml", *sys.argv[1:]])
     about = "".join(letter if " " <= letter <= "~" else "?" for letter in command)
-    sys.stdout.buffer.write(network.json(about).encode())
+    try:
+        write(network.json(about))
+    except OSError as error:
+        print(f"slbnsim-graphml: standard output: {error.strerror}", file=sys.stderr)
+        return 2
     if network.report() and not args.quiet:
         print(f"slbnsim-graphml: {args.file}: {network.report()}", file=sys.stderr)
     return 0
