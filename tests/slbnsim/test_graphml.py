@@ -290,7 +290,7 @@ def test_unknown_encoding(tmp_path: Path, name: str) -> None:
 
 def test_output_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "net.graphml").write_text(SOUND)
-    command = [GRAPHML, str(tmp_path / "net.graphml")]
+    command = [str(GRAPHML), str(tmp_path / "net.graphml")]
     with open("/dev/full", "wb") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 2
