@@ -102,6 +102,8 @@ def test_option_syntax(option: str, tmp_path: Path) -> None:
         ("check = yes\n", "1: check: unknown option; see --help"),
         ("hosts = 10.0.0.1/8\n", "1: hosts: must be prefixes"),
         ("x" * 5000, "1: ...: the line is too long"),
+        ("pause = 2ms\nhosts = 10.0.0.0/8\0,fd00::/8\n", "2: ...: the line has a NUL"),
+        ("\0" * 8192, "1: ...: the line has a NUL"),
     ],
 )
 def test_configuration_file(text: str, error: str, tmp_path: Path) -> None:

@@ -741,12 +741,24 @@ static bool read_line(struct options *options, const struct origin *origin,
 	return read_setting(options, origin, name, *value ? value : NULL);
 }
 
+/* Read a line into LINE_LENGTH octets, and set its length. Returns false behind the last one. */
+static bool get_line(char *line, size_t *length, FILE *file)
+{
+	/* So that the last NUL is that behind the line. */
+	memset(line, ' ', LINE_LENGTH);
+	if (!fgets(line, LINE_LENGTH, file))
+		return false;
+	*length = (const char *)memrchr(line, 0, LINE_LENGTH) - line;
+	return true;
+}
+
 static bool read_file(struct options *options, const char *path, bool required)
 {
 	struct origin origin = { .source = OPTIONS_FROM_FILE, .file = path };
 	char line[LINE_LENGTH];
 	bool valid = true;
 	FILE *file = fopen(path, "re");
+	size_t length;
 
 	if (!file) {
 		if (!required && errno == ENOENT)
@@ -754,9 +766,13 @@ static bool read_file(struct options *options, const char *path, bool required)
 		log_error("%s: %s", path, strerror(errno));
 		return false;
 	}
-	while (valid && fgets(line, sizeof(line), file)) {
+	while (valid && get_line(line, &length, file)) {
 		origin.line++;
-		if (strlen(line) == sizeof(line) - 1)
+		if (strlen(line) < length)
+			valid = report(
+				&origin, "...",
+				"the line has a NUL: the file is damaged");
+		else if (length == sizeof(line) - 1)
 			valid = report(&origin, "...", "the line is too long");
 		else
 			valid = read_line(options, &origin, line);
