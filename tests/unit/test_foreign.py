@@ -26,6 +26,7 @@ BOTH = (
     "test_bic_any",
     "test_drr_fq",
     "test_heap",
+    "test_rates",
     "test_slbn_replay",
     "test_slbn_wire",
     "test_wheel",

@@ -621,9 +621,9 @@ int enforce_key(const struct slbn_flow *flow, struct rates_key *key)
 	};
 	if (v4) {
 		memcpy(&address, flow->source, sizeof(address));
-		key->source[0] = address.s_addr;
+		key->source[0] = rates_v4(address.s_addr);
 		memcpy(&address, flow->destination, sizeof(address));
-		key->destination[0] = address.s_addr;
+		key->destination[0] = rates_v4(address.s_addr);
 	} else {
 		memcpy(key->source, flow->source, sizeof(key->source));
 		memcpy(key->destination, flow->destination,

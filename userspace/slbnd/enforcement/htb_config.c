@@ -186,18 +186,14 @@ static void put_addresses(struct nlmsghdr *message, const struct rates_key *key,
 		{ TCA_FLOWER_KEY_IPV6_SRC, TCA_FLOWER_KEY_IPV6_DST },
 	};
 	bool v6 = (u8)key->rest == 6;
-	/* IPv4 addresses have the same octets in memory as in packets. */
-	const u32 v4[2] = { key->source[0], key->destination[0] };
-	size_t length = v6 ? sizeof(key->source) : sizeof(v4[0]);
+	size_t length = v6 ? sizeof(key->source) : sizeof(__be32);
 
 	mnl_attr_put_u16(message, TCA_FLOWER_KEY_ETH_TYPE,
 			 htons(v6 ? ETH_P_IPV6 : ETH_P_IP));
 	if (kind & RATES_SOURCE)
-		mnl_attr_put(message, names[v6][0], length,
-			     v6 ? (const void *)key->source : &v4[0]);
+		mnl_attr_put(message, names[v6][0], length, key->source);
 	if (key->destination[0] || key->destination[1])
-		mnl_attr_put(message, names[v6][1], length,
-			     v6 ? (const void *)key->destination : &v4[1]);
+		mnl_attr_put(message, names[v6][1], length, key->destination);
 }
 
 static void put_ports(struct nlmsghdr *message, const struct rates_key *key,

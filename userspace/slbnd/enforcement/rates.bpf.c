@@ -525,8 +525,8 @@ static __always_inline bool read_v4(struct __sk_buff *skb,
 	if (!load(skb, packet, &scratch->read, sizeof(*ip)) ||
 	    ip->version != 4 || ip->ihl < 5)
 		return false;
-	packet->key.source[0] = ip->saddr;
-	packet->key.destination[0] = ip->daddr;
+	packet->key.source[0] = rates_v4(ip->saddr);
+	packet->key.destination[0] = rates_v4(ip->daddr);
 	packet->key.rest = rates_rest(4, 0, 0, 0);
 	packet->protocol = ip->protocol;
 	packet->ecn = ip->tos & ECN_MASK;

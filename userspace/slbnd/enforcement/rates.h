@@ -23,8 +23,7 @@
 
 /**
  * struct rates_key - a flow; fields that a session leaves open are 0
- * @source: IPv6 address, or an IPv4 address in network byte order in the first
- *	octets
+ * @source: IPv6 address, or rates_v4()
  * @destination: the same
  * @rest: rates_rest()
  *
@@ -36,6 +35,16 @@ struct rates_key {
 	u64 destination[2];
 	u64 rest;
 };
+
+/* An IPv4 address, in the first octets of an address on all machines, as prefixes need it. */
+static inline u64 rates_v4(__be32 address)
+{
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+	return (u64)address << 32;
+#else
+	return address;
+#endif
+}
 
 /* Ports in network byte order; @version is 4 or 6. */
 static inline u64 rates_rest(u8 version, u8 protocol, __be16 source_port,

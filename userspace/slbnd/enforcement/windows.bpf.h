@@ -691,9 +691,9 @@ static __always_inline bool read_usual_v4(struct __sk_buff *skb,
 	if (!read_ack(scratch, tcp, length))
 		return false;
 	scratch->header = USUAL_V4;
-	key->source[0] = ip->daddr;
+	key->source[0] = rates_v4(ip->daddr);
 	key->source[1] = 0;
-	key->destination[0] = ip->saddr;
+	key->destination[0] = rates_v4(ip->saddr);
 	key->destination[1] = 0;
 	key->rest = rates_rest(4, IPPROTO_TCP, tcp->dest, tcp->source);
 	scratch->sum = (u64)ip->saddr + ip->daddr + bpf_htons(length);
