@@ -164,7 +164,7 @@ def tcp_run(_: Path) -> Record:
 
 
 def check_tcp_run(run: Record, _: Path) -> list[str]:
-    assert sessions_tcp.check(TCP_PLAN, run) == len(TCP_PLAN.flows)
+    sessions_tcp.check(TCP_PLAN, run)
     return run.check()
 
 

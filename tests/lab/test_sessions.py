@@ -296,7 +296,7 @@ def test_losses_and_max_min_goodput_of_tcp() -> None:
     part = TCP_PART * MBIT
     acked = [([0.0, 10.0, 20.0], [0.0, 10 * part, 16 * part]), ([12.0, 20.0], [0.0, 4 * part])]
     hosts = {"sent": 1000, "arrived": 980}
-    seen = sessions_tcp.TcpOutcome(plan, [], {}, acked, 10, 500, 15, hosts, 2)
+    seen = sessions_tcp.TcpOutcome(plan, [], {}, acked, 10, 500, 15, hosts)
     assert seen.loss == pytest.approx(0.02)
     # Fair are 10 and 5 of 8e6 bits for the first one, and 5 for the second.
     assert seen.maxmin == pytest.approx((15 + 4) / (15 + 5))

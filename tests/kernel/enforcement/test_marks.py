@@ -37,8 +37,6 @@ KEPT = (0, 1, 8, 18, 34, 46, 40, 45)
 MARKS = range(3, 64, 4)
 #: MARK_OCTETS; MARK_BURST, MARK_WAIT and MARK_WAIT_UNASSIGNED [ns].
 OCTETS, BURST, WAIT, WAIT_UNASSIGNED = 10**6, 400_000_000, 5_000_000, 100_000_000
-#: Rate of the default class of enforce_try [bit/s].
-DEFAULT_RATE = 10**12
 ETHERNET = bytes(12)
 SYN, ACK = 2, 16
 #: Of local hosts, and of routers of the domain.

@@ -122,7 +122,6 @@ class TcpOutcome:
     paced_drops: int
     #: packets that hosts sent, and that arrived at hosts
     hosts: dict[str, int]
-    agents_found: int
 
     @cached_property
     def moments(self) -> list[float]:
@@ -203,20 +202,20 @@ class TcpOutcome:
         return sum(kept["drops"][-1] for kept in self.wires.values())
 
 
-def check(plan: TcpPlan, record: Record) -> int:
-    """Raise the reason if the run cannot be trusted; return how many flows agents have found."""
+def check(plan: TcpPlan, record: Record) -> None:
+    """Raise the reason if the run cannot be trusted."""
     record.check()
     # Sessions towards the sinks, without reverse ones.
     found = len({event[3] for event in record.document.get("events", ()) if event[4] == TCP_PORT})
     if record.what.agents and found < len(plan.flows):
         raise CannotRunError(f"agents detected {found} of {len(plan.flows)} flows")
-    return found
 
 
 def read(plan: TcpPlan, work: Path) -> TcpOutcome:
     """The outcome of PLAN, whose raw data is in WORK; CannotRunError if it is disturbed."""
     record = plan.record(work)
-    found, document = check(plan, record), record.document
+    check(plan, record)
+    document = record.document
     return TcpOutcome(
         plan,
         document["times"],
@@ -226,5 +225,4 @@ def read(plan: TcpPlan, work: Path) -> TcpOutcome:
         sum(int(own["segments"][-1]) for own in record.rows),
         document.get("paced_drops", 0),
         document["hosts"],
-        found,
     )
