@@ -97,8 +97,14 @@ def test_each_claim_can_fail() -> None:
 
 def test_the_wait_of_background_packets() -> None:
     """Means over packets, not over bins; without half of the round trip, and the warm-up."""
-    bins = [Bin(104.0, 9, 9, 9.0, 9.0), Bin(106.0, 4, 3, 0.18, 0.07), Bin(107.0, 1, 1, 0.1, 0.1)]
-    bins += [Bin(108.0, 1, 0, 0.0, 0.0), Bin(119.5, 9, 9, 9.0, 9.0)]
+    rows: list[tuple[float, int, int, float, float]] = [
+        (104.0, 9, 9, 9.0, 9.0),
+        (106.0, 4, 3, 0.18, 0.07),
+        (107.0, 1, 1, 0.1, 0.1),
+        (108.0, 1, 0, 0.0, 0.0),
+        (119.5, 9, 9, 9.0, 9.0),
+    ]
+    bins = [Bin(row[0], row[0] + 0.1, *row[1:]) for row in rows]
     report = SimpleNamespace(bins=bins)
     outcome: Any = SimpleNamespace(
         backgrounds={common.BESIDE: report}, window=(5.0, 20.0), document={"begin": 100.0}

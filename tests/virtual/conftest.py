@@ -12,5 +12,5 @@ from tests.virtual.test_virtual import BUILD_SECONDS, KERNEL, TOP
 
 @pytest.fixture(scope="session", autouse=True)
 def _kernel() -> None:
-    command = [TOP / "scripts/kernel", "get", "--engine", "native", KERNEL]
+    command = [str(TOP / "scripts/kernel"), "get", "--engine", "native", KERNEL]
     subprocess.run(command, check=True, timeout=BUILD_SECONDS)
