@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The C programs of these tests.
+"""The C programs of these tests, in build/test-programs.
 
 tests/run builds them (`python3 -m tests.kernel.lib.programs`), as a compiler takes long in a
 guest. A test that finds one missing or older than the sources builds it.
@@ -13,7 +13,8 @@ import tempfile
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[3]
-BUILT = TOP / "build/tests"
+#: Not build/tests, where reports are: of a guest of another machine that is the host's.
+BUILT = TOP / "build/test-programs"
 WARNINGS = "-O1 -Wall -Wextra -Werror"
 
 
@@ -26,7 +27,7 @@ def _is_current(program: Path) -> bool:
 
 
 def _built(name: str, arguments: str) -> str:
-    """The path of a program in build/tests, built if necessary."""
+    """The path of a program, built if necessary."""
     program = BUILT / name
     if not _is_current(program):
         BUILT.mkdir(parents=True, exist_ok=True)
