@@ -16,10 +16,13 @@
 
 #include "slbn.h"
 
-/* Packets with more VLAN tags are treated as data. */
+/* More tags are not searched. */
 #define SLBN_TAGS_MAX 8
 
-/* Find the IP header behind VLAN tags; returns the protocol. */
+/*
+ * Find the IP header behind VLAN tags; returns the protocol: that of a tag if there
+ * are too many.
+ */
 static __be16 slbn_find_ip(const struct sk_buff *skb, u32 *at)
 {
 	__be16 protocol = skb->protocol;
@@ -37,8 +40,10 @@ static __be16 slbn_find_ip(const struct sk_buff *skb, u32 *at)
 		const struct vlan_hdr *tag;
 
 		tag = skb_header_pointer(skb, *at, sizeof(buffer), &buffer);
-		if (!tag || tags == SLBN_TAGS_MAX)
+		if (!tag)
 			return 0;
+		if (tags == SLBN_TAGS_MAX)
+			break;
 		protocol = tag->h_vlan_encapsulated_proto;
 		*at += VLAN_HLEN;
 	}
@@ -67,6 +72,17 @@ static bool slbn_find_v4(const struct sk_buff *skb, u32 at, u8 protocol,
 	return true;
 }
 
+/*
+ * Does a first fragment end within its headers, before those of the transport
+ * protocol at @transport? Linux receives such packets (RFC 7112 forbids them), and
+ * what follows the fragment in the frame may look like the missing headers.
+ */
+static bool slbn_is_cut(__be16 frag_off, int transport, u32 end)
+{
+	return (frag_off & htons(IP6_OFFSET | IP6_MF)) == htons(IP6_MF) &&
+	       (transport < 0 || (u32)transport > end);
+}
+
 static bool slbn_find_v6(const struct sk_buff *skb, u32 at, u8 protocol,
 			 struct slbn_skb_pos *place)
 {
@@ -83,13 +99,21 @@ static bool slbn_find_v6(const struct sk_buff *skb, u32 at, u8 protocol,
 		return false;
 	next = ip->nexthdr;
 	udp = at + sizeof(*ip);
+	place->end = udp + ntohs(ip->payload_len);
+	/* Linux takes this for a jumbogram, also without the option for it. */
+	if (!ip->payload_len && next == NEXTHDR_HOP)
+		place->end = skb->len;
 	place->routed = false;
 	if (next != protocol) {
 		if (!ipv6_ext_hdr(next))
 			return false;
 		udp = ipv6_skip_exthdr(skb, udp, &next, &frag_off);
-		if (udp < 0 || next != protocol || frag_off & htons(IP6_OFFSET))
+		if (slbn_is_cut(frag_off, udp, place->end)) {
+			udp = place->end;
+		} else if (udp < 0 || next != protocol ||
+			   frag_off & htons(IP6_OFFSET)) {
 			return false;
+		}
 		/* Routing headers without segments left are skipped. */
 		place->routed = ipv6_find_hdr(skb, &routing, NEXTHDR_ROUTING,
 					      NULL, &flags) >= 0;
@@ -97,12 +121,23 @@ static bool slbn_find_v6(const struct sk_buff *skb, u32 at, u8 protocol,
 	place->partial = frag_off & htons(IP6_MF);
 	place->ip = at;
 	place->udp = udp;
-	place->end = at + sizeof(*ip) + ntohs(ip->payload_len);
 	place->v6 = true;
 	return true;
 }
 
-/* Find the header of the transport protocol @v4, or with IPv6 @v6. */
+/* Whether a packet has too many VLAN tags to be searched. */
+static bool slbn_has_many_tags(const struct sk_buff *skb)
+{
+	u32 ip;
+
+	return eth_type_vlan(skb->protocol) &&
+	       eth_type_vlan(slbn_find_ip(skb, &ip));
+}
+
+/*
+ * Find the header of the transport protocol @v4, or with IPv6 @v6; of a first
+ * fragment that is cut, the end.
+ */
 static bool slbn_find_transport(const struct sk_buff *skb, u8 v4, u8 v6,
 				struct slbn_skb_pos *place)
 {
@@ -179,14 +214,16 @@ bool slbn_find(const struct sk_buff *skb, struct slbn_skb_pos *place)
  * slbn_find_magic() - find a UDP datagram that NAT may make a control packet
  * @skb: packet, unchanged on return
  *
- * Return: whether it is one, that is, has the magic.
+ * Return: whether it is one, that is, has the magic, or may have it behind more tags
+ * than are searched: routers remove any number of tags without a VLAN (802.1p).
  */
 bool slbn_find_magic(const struct sk_buff *skb)
 {
 	struct slbn_skb_pos place;
 
-	return slbn_find_transport(skb, IPPROTO_UDP, IPPROTO_UDP, &place) &&
-	       slbn_has_magic(skb, &place);
+	if (slbn_find_transport(skb, IPPROTO_UDP, IPPROTO_UDP, &place))
+		return slbn_has_magic(skb, &place);
+	return slbn_has_many_tags(skb);
 }
 
 /* Whether a type of ICMP, or of ICMPv6, is an error, which quotes a packet. */

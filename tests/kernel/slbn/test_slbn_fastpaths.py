@@ -17,6 +17,7 @@ import socket
 import struct
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -24,8 +25,15 @@ from tests.kernel.lib.genetlink import Genetlink
 from tests.kernel.lib.net import Namespace, namespace, sh, wait_for, wait_for_carrier
 from tests.kernel.lib.rtnetlink import Rtnetlink
 from tests.kernel.lib.slbn import MEGA, Agent, agents, chain
-from tests.kernel.lib.slbn_tap import probed, state_in, state_of
-from tests.kernel.lib.slbn_wire import JOIN, PORT, Datagram, Packet
+from tests.kernel.lib.slbn_tap import probed, sender, state_in, state_of
+from tests.kernel.lib.slbn_wire import (
+    IPPROTO_FRAGMENT,
+    IPPROTO_UDP,
+    JOIN,
+    PORT,
+    Datagram,
+    Packet,
+)
 
 
 def has(agent: Agent, *rates: float) -> bool:
@@ -80,6 +88,7 @@ def test_nested_link_sees_packets_that_tc_redirects(peer: str) -> None:
 
 
 FAMILIES = (socket.AF_INET, socket.AF_INET6)
+IPPROTO_DSTOPTS = 60
 UDP_SEGMENT = 103
 
 
@@ -255,6 +264,51 @@ def test_edge_drops_control_packets_merged_with_data(port: int) -> None:
             received.settimeout(30)
             assert [received.recv(2000) for _ in range(2)] == [bytes(len(control))] * 2
         assert state_in(router, "w0").from_hosts == 1
+
+
+#: IPv6 options that do nothing, 8 octets, before another header.
+OPTIONS = bytes([0, 1, 4, 0, 0, 0, 0])
+
+
+def fragment(whole: Datagram, content: bytes, at: int, more: bool, padding: bytes = b"") -> bytes:
+    """A frame with CONTENT, octets from AT on of a packet that begins with options."""
+    head = struct.pack("!BBHI", IPPROTO_DSTOPTS, 0, at | more, 1)
+    length = struct.pack("!H", len(head + content))
+    frame = replace(whole, next_header=IPPROTO_FRAGMENT, extra=b"").frame()[:54]
+    return frame[:18] + length + frame[20:] + head + content + padding
+
+
+def hidden(to: str, mac: bytes) -> dict[str, list[bytes]]:
+    """Control packets to an IPv6 address that Linux receives, in forms that few programs send."""
+    good = Datagram(Packet(JOIN), True, "fd00:0::1", to, to_mac=mac)
+    udp = bytes([IPPROTO_UDP])
+    jumbo = replace(good, next_header=0, extra=udp + OPTIONS).frame()
+    found = {"no length": [jumbo[:18] + bytes(2) + jumbo[20:]]}
+    # The first fragment has the first of two headers, and padding that reads as the second.
+    first = bytes([IPPROTO_DSTOPTS]) + OPTIONS
+    other = fragment(good, udp + OPTIONS + good.udp(), len(first), False)
+    for name, padding in (("cut", b""), ("padded", bytes([socket.IPPROTO_TCP]) + bytes(63))):
+        found[name] = [fragment(good, first, 0, True, padding), other]
+    return found
+
+
+@pytest.mark.parametrize("address", ADDRESSES[2:])
+def test_edge_drops_control_packets_in_rare_forms(address: str) -> None:
+    """Linux receives them: also fragments whose first one has not all headers (RFC 7112)."""
+    with chain(2) as net:
+        host, router, last = net.nodes
+        router.sh("tc qdisc add dev w0 root slbn rate 10mbit edge")
+        shown = json.loads(router.sh("ip -j link show w0").stdout)[0]["address"]
+        mac = bytes.fromhex(shown.replace(":", ""))
+        with receivers(router, last) as received, host.entered():
+            with sender("e0") as raw:
+                for number, frames in enumerate(hidden(address, mac).values(), 1):
+                    for frame in frames:
+                        raw.send(frame)
+                    wait_for(lambda n=number: state_in(router, "w0").from_hosts == n)  # type: ignore[misc]
+            for each in received:
+                with pytest.raises(BlockingIOError):
+                    each.recv(2000)
 
 
 def test_packets_to_other_hosts_do_not_pass_the_edge() -> None:

@@ -862,6 +862,8 @@ def test_edge_drops_control_packets_of_hosts(v6: bool) -> None:
         frames.append(fragments(frames[0], 8))
         # Padded to the length of an Ethernet frame.
         frames.append(replace(frames[-1], padding=bytes(18)))
+        # A router removes any number of tags without a VLAN.
+        frames += [replace(frames[0], vlans=((0x8100, 0),) * n) for n in (1, 9, 10, 30)]
         # NAT may change their ports.
         frames += [with_ports(frames[0], ports) for ports in OTHER_PORTS.values()]
         sent = [each.back() for each in frames] + [each.answer() for each in frames]
