@@ -368,12 +368,14 @@ static u64 slbn_speed_unlocked(struct net_device *dev)
 			  &settings);
 }
 
-/* Time to the next rotation, jiffies. */
+/* Time to the next rotation, or without epochs to the next measurement, jiffies. */
 static unsigned long slbn_until_rotation(const struct slbn_link *link)
 {
 	u64 end = link->vars.epoch_start + link->params.epoch;
 	u64 now = ktime_get_ns();
 
+	if (!link->params.epoch)
+		end = now + link->headroom_params.epoch;
 	return end > now ? nsecs_to_jiffies(end - now) + 1 : 1;
 }
 
@@ -452,7 +454,8 @@ void slbn_link_count_control(struct slbn_link *link, u32 bits, u64 now)
  * @link: link
  *
  * Also schedules the rotation of the ledgers while they count sessions: if no
- * more packets arrive, it removes sessions that ended silently.
+ * more packets arrive, it removes sessions that ended silently. With headroom auto,
+ * also measurements.
  *
  * Context: the link's lock is held.
  */
@@ -467,7 +470,8 @@ void slbn_link_check_share(struct slbn_link *link)
 		link->notify_pending = true;
 		cancel_delayed_work(&link->notify_work);
 		schedule_delayed_work(&link->notify_work, SLBN_NOTIFY_DELAY);
-	} else if (link->params.epoch && (vars->cur.N || vars->prev.N) &&
+	} else if ((link->params.epoch || link->headroom_auto) &&
+		   (vars->cur.N || vars->prev.N) &&
 		   !delayed_work_pending(&link->notify_work)) {
 		schedule_delayed_work(&link->notify_work,
 				      slbn_until_rotation(link));

@@ -327,6 +327,21 @@ def test_plan_follows_unassigned_packets_of_bands(on: Lane, parent: str, others:
         wait_for(lambda: RATE - on.state.plan >= RATE - least)
 
 
+def test_unassigned_packets_are_measured_without_an_epoch(on: Lane) -> None:
+    """headroom auto: each second, although the share rests."""
+    most = 50 * RATE // 1000
+    on.attach(rate=RATE, epoch=0, headroom_auto=1, unassigned=50)
+    least = on.state.plan
+    with on.a.entered():
+        batch("tc", "qdisc replace dev a0 parent 1:1 handle 9: drr_fq bands\n")
+    with on.sessions(60):
+        wait_for(lambda: on.state.plan > least + most // 2)
+        free = RATE - on.state.plan
+        with on.flood():
+            # 3.8 Mbit/s.
+            wait_for(lambda: RATE - on.state.plan >= free + 3 * MEGA)
+
+
 def test_unassigned_packets_of_two_classes_are_not_measured(on: Lane) -> None:
     """A qdisc with several classes may have packets that are in no band."""
     on.attach(rate=RATE, epoch=100 * MS, headroom_auto=1, unassigned=50)
