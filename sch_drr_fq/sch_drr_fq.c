@@ -270,6 +270,18 @@ static bool drr_fq_stays_in_domain(struct Qdisc *sch)
 }
 
 /*
+ * Find the IP header behind VLAN tags; returns the protocol. The network header of
+ * what a bridge forwards with several tags is at one of these.
+ */
+static __be16 drr_fq_find_ip(const struct sk_buff *skb, int *at)
+{
+	*at = skb_network_offset(skb);
+	if (likely(!eth_type_vlan(skb->protocol)))
+		return skb->protocol;
+	return __vlan_get_protocol(skb, skb->protocol, at);
+}
+
+/*
  * Set @class to that of the packet's mark, if it has one that is believed. If it
  * leaves the domain, restore the DSCP of its host. A mark that is not believed is
  * cleared. Returns false if there is no memory for that.
@@ -277,12 +289,13 @@ static bool drr_fq_stays_in_domain(struct Qdisc *sch)
 static bool drr_fq_read_mark(struct Qdisc *sch, struct sk_buff *skb, u32 *class)
 {
 	struct drr_fq_sched *q = qdisc_priv(sch);
-	int at = skb_network_offset(skb);
-	__be16 protocol = skb_protocol(skb, true);
 	u8 buffer[2], band, ds = 0;
 	const u8 *octets;
 	u32 length, mark;
+	__be16 protocol;
+	int at;
 
+	protocol = drr_fq_find_ip(skb, &at);
 	if (protocol == htons(ETH_P_IP))
 		length = sizeof(struct iphdr);
 	else if (protocol == htons(ETH_P_IPV6))
@@ -307,12 +320,14 @@ static bool drr_fq_read_mark(struct Qdisc *sch, struct sk_buff *skb, u32 *class)
 			return true;
 		ds = q->dscps.restored[mark] << 2;
 	}
-	if (skb_try_make_writable(skb, at + length))
+	if (skb_ensure_writable(skb, at + length))
 		return false;
 	if (protocol == htons(ETH_P_IP))
-		ipv4_change_dsfield(ip_hdr(skb), INET_ECN_MASK, ds);
+		ipv4_change_dsfield((void *)(skb->data + at), INET_ECN_MASK,
+				    ds);
 	else
-		ipv6_change_dsfield(ipv6_hdr(skb), INET_ECN_MASK, ds);
+		ipv6_change_dsfield((void *)(skb->data + at), INET_ECN_MASK,
+				    ds);
 	return true;
 }
 
@@ -378,13 +393,13 @@ static u32 drr_fq_band_of(struct sk_buff *skb, bool bands)
 static u32 drr_fq_host_of(const struct drr_fq_sched *q,
 			  const struct sk_buff *skb)
 {
-	int at = skb_network_offset(skb);
 	const struct in6_addr *v6;
 	struct in6_addr buffer6;
 	const __be32 *v4;
 	__be32 buffer4;
+	int at;
 
-	switch (skb_protocol(skb, true)) {
+	switch (drr_fq_find_ip(skb, &at)) {
 	case htons(ETH_P_IP):
 		at += offsetof(struct iphdr, saddr);
 		v4 = skb_header_pointer(skb, at, sizeof(buffer4), &buffer4);

@@ -7,6 +7,7 @@ follows it with packets: classes, queues of hosts, limits, changes, parents, CoD
 
 from __future__ import annotations
 
+import mmap
 import os
 import socket
 import struct
@@ -773,6 +774,95 @@ def test_marks_of_this_host_are_cleared() -> None:
         marked = 3 * 4 * len(MARKS)
         assert [band.marks_cleared for band in on.bands] == [marked, marked, 0]
         assert [band.sent_packets for band in on.bands] == [256, 0, 512]
+
+
+#: Of a frame of two VLANs, the inner one looks like a mark.
+TWO_TAGS = bytes.fromhex("88a800078100000f")
+
+
+@contextmanager
+def bridged(device: str) -> Iterator[socket.socket]:
+    """A sender whose frames a bridge forwards to DEVICE, and nobody else's."""
+    Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text("1")
+    run_ip(
+        [
+            "link add c0 type veth peer d0",
+            "link add br0 type bridge mcast_snooping 0",
+            # Frames are longer by two tags.
+            "link set b0 mtu 9000",
+            f"link set {device} mtu 9000 master br0",
+            "link set c0 mtu 9000 master br0 up",
+            "link set d0 mtu 9000 up",
+            "link set br0 up",
+        ]
+    )
+    wait_for_carriers("c0", "d0")
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sender:
+        sender.bind(("d0", 0))
+        yield sender
+
+
+def test_marks_behind_two_tags() -> None:
+    """They are cleared, and the tags stay."""
+    with link("qdisc add dev a0 root handle 10: drr_fq bands domain 5") as on:
+        with bridged("a0") as sender, all_frames("b0") as receiver:
+            for tos in range(256):
+                frame = marked_v4(on, tos)
+                sender.send(frame[:12] + TWO_TAGS + frame[12:])
+            found: list[bytes] = []
+
+            def complete() -> bool:
+                with suppress(BlockingIOError):
+                    while True:
+                        found.append(receiver.recv(1 << 16))
+                return len(found) >= 256
+
+            wait_for(complete)
+        # The outer tag is received beside the frames.
+        assert {frame[12:16] for frame in found} == {TWO_TAGS[4:]}
+        classes = [traffic_class(frame[:12] + frame[16:]) for frame in found]
+        assert classes == [cleared(tos) for tos in range(256)]
+        assert [band.marks_cleared for band in on.bands] == [4 * len(MARKS)] * 2 + [0]
+
+
+def test_a_host_behind_two_tags_has_one_queue() -> None:
+    with valved(f"{PATIENT} hosts 65536") as on, bridged("a0") as sender:
+        # As many as the sender may have in queues.
+        for number in range(50):
+            frame = bytearray(frame_from("10.0.0.77", on, 5))
+            # Another identification, and so another checksum, in each packet.
+            frame[18:20] = number.to_bytes(2, "big")
+            frame[24:26] = bytes(2)
+            frame[24:26] = checksum(frame[14:34]).to_bytes(2, "big")
+            sender.send(frame[:12] + TWO_TAGS + frame[12:])
+        wait_for(lambda: on.bands[2].qlen == 50)
+        assert on.bands[2].active_flows == 1
+
+
+PACKET_VERSION, PACKET_TX_RING, TPACKET_V2 = 10, 13, 1
+#: Octets of struct tpacket2_hdr, which the frame follows.
+TPACKET_HEAD = 32
+
+
+def test_marks_of_packets_in_pages_are_cleared() -> None:
+    """Only their link-layer header is in the linear data, as a packet ring sends them."""
+    with link("qdisc add dev a0 root handle 10: drr_fq bands domain 5") as on:
+        with all_frames("b0") as receiver:
+            with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sender:
+                sender.setsockopt(SOL_PACKET, PACKET_VERSION, TPACKET_V2)
+                ring = struct.pack("4I", mmap.PAGESIZE, 1, mmap.PAGESIZE, 1)
+                sender.setsockopt(SOL_PACKET, PACKET_TX_RING, ring)
+                sender.bind(("a0", 0x0800))
+                with mmap.mmap(sender.fileno(), mmap.PAGESIZE) as memory:
+                    for tos in range(256):
+                        frame = marked_v4(on, tos)
+                        memory[TPACKET_HEAD : TPACKET_HEAD + len(frame)] = frame
+                        memory[4:8] = struct.pack("I", len(frame))
+                        memory[0:4] = struct.pack("I", 1)
+                        sender.send(b"")
+                        wait_for(lambda: memory[0:4] == bytes(4))
+            found = received(receiver, 256)
+        assert list(map(traffic_class, found)) == [cleared(tos) for tos in range(256)]
 
 
 @pytest.mark.parametrize("exits", [False, True])
