@@ -16,6 +16,7 @@ import ctypes
 import mmap
 import os
 import select
+import signal
 import socket
 import struct
 import time
@@ -281,6 +282,27 @@ def test_off(net: Chain, tmp_path: Path) -> None:
         assert (status.borrowers, status.borrowed_octets) == (0, 0)
         assert guards(us) == {libslbn.GUARD_OFF}
         assert "guard" not in slbnd.ctl("list").stdout
+
+
+def test_reload(net: Chain, tmp_path: Path) -> None:
+    """The option applies to sessions that exist, in both directions."""
+    file = tmp_path / "conf"
+    file.write_text("borrow = off\n")
+    with (
+        agent(net.nodes[1], tmp_path, *OPTIONS, "--config", str(file)) as slbnd,
+        slbnd.connect() as us,
+    ):
+        flow = sender(net, 0, 3)
+
+        def is_off() -> bool:
+            spend([flow], MEGA, 0.25)
+            return guards(us) == {libslbn.GUARD_OFF}
+
+        wait_for(is_off)
+        for on in (True, False):
+            file.write_text(f"borrow = {'on' if on else 'off'}\n")
+            slbnd.process.send_signal(signal.SIGHUP)
+            wait_for(lambda on=on: is_off() != on, 10)
 
 
 def never_borrows(us: libslbn.Connection, limits: Limits, flow: Sender) -> None:

@@ -152,7 +152,7 @@ static void session_answered(struct agent *agent, struct session *session,
 	(void)agent;
 	flows_answered(&slbnd.flows, session, now);
 	note_share(session);
-	if (slbnd.enforce && slbnd.options.flows.borrow)
+	if (slbnd.enforce && slbnd.flows.config.borrow)
 		borrow_answered(&slbnd.borrow, slbnd.enforce, session, now);
 	else
 		borrow_end(&slbnd.borrow, session);
