@@ -284,6 +284,27 @@ def test_killed_at_random_moments(
         assert {name: after[name] - before[name] for name in same} == dict.fromkeys(same, 0)
 
 
+def test_stopped_while_packets_are_in_flight(net: Chain, tmp_path: Path) -> None:
+    """As in a suspend: that time is no round trip, which retransmissions would wait for."""
+    net.nodes[1].sh("tc qdisc add dev w0 root netem delay 300ms")
+    with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
+        demands = {us.join("10.0.2.2", MEGA): MEGA for _ in range(8)}
+        wait_for_rates(us, demands)
+        slbnd.process.send_signal(signal.SIGSTOP)
+        time.sleep(60)
+        slbnd.process.send_signal(signal.SIGCONT)
+        time.sleep(0.1)
+        assert all(session.rtt < 10**9 for session in us.list())
+        net.nodes[1].sh("tc qdisc replace dev w0 root netem loss 100%")
+        time.sleep(2)
+        net.nodes[1].sh("tc qdisc replace dev w0 root netem delay 300ms")
+        began = time.monotonic()
+        wait_for_rates(us, demands)
+        took = time.monotonic() - began
+        print(f"rates again after {took:.1f} s")
+        assert took < 8
+
+
 def test_stop_leaves_default_class(net: Chain, tmp_path: Path, kept: tuple[str, ...]) -> None:
     """Sessions leave; the program remains until an slbnd starts without the device."""
     options = ("--devices", "e0", *kept)

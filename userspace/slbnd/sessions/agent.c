@@ -951,11 +951,13 @@ void agent_run(struct agent *agent, u64 now)
 /*
  * An answer to the first copy of a packet measures the RTT, an answer to another
  * one does not (Karn). After several of these the RTT may have grown beyond the
- * timeout.
+ * timeout. The system may have been suspended meanwhile, or slbnd stopped: what takes
+ * longer than two epochs is no round trip: links have forgotten the session.
  */
 static void update_rtt(struct session_timing *timing, u64 rtt, bool again)
 {
 	u64 longest = timing->longest_rtt;
+	u64 most = timing->lease ? 2 * timing->epoch : MAX_TIMEOUT;
 
 	if (again) {
 		if (++timing->unmeasured >= UNMEASURED_CYCLES)
@@ -965,7 +967,7 @@ static void update_rtt(struct session_timing *timing, u64 rtt, bool again)
 	}
 	timing->unmeasured = 0;
 	/* 0: not measured yet. In virtual time a round trip may take no time. */
-	rtt = fp_max64(rtt, 1);
+	rtt = fp_min64(fp_max64(rtt, 1), most);
 	timing->rtt = timing->rtt ? (7 * timing->rtt + rtt) / 8 : rtt;
 	/* Forget a long one slowly. */
 	longest -= (longest - fp_min64(longest, rtt)) / 16;
