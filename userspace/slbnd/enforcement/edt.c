@@ -378,15 +378,18 @@ bool edt_choose_handle(const struct edt_device *device,
 	return true;
 }
 
-static void remove_filter(const struct edt_device *device)
+/* Returns whether there is none anymore. */
+static bool remove_filter(const struct edt_device *device)
 {
 	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = device->index,
 		    .attach_point = BPF_TC_EGRESS);
 	LIBBPF_OPTS(bpf_tc_opts, filter, .handle = device->handle,
 		    .priority = TC_PREFERENCE);
 
-	/* The device may be gone. */
-	bpf_tc_detach(&hook, &filter);
+	int err = bpf_tc_detach(&hook, &filter);
+
+	/* The device may be gone, or its clsact, or the filter. */
+	return !err || err == -ENODEV || err == -EINVAL || err == -ENOENT;
 }
 
 static int devices_fd(const struct edt *edt)
@@ -477,10 +480,10 @@ void edt_detach(struct edt *edt, u32 number)
 
 	if (!device->index)
 		return;
-	if (device->handle)
-		remove_filter(device);
+	/* The program drops what has no default class. */
+	if (!device->handle || remove_filter(device))
+		bpf_map_delete_elem(devices_fd(edt), &index);
 	windows_detach(device);
-	bpf_map_delete_elem(devices_fd(edt), &index);
 	*device = (struct edt_device){};
 	count_no_fq(edt);
 }

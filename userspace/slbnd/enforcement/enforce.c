@@ -61,6 +61,7 @@ struct qdisc {
  * @htb: handle of the htb for rate limits; 0: fq paces instead
  * @fq_limit: smallest one of its fq qdiscs
  * @no_fq: not all data packets pass fq
+ * @unread: the kernel refused to say what it is
  */
 struct device {
 	const char *name;
@@ -72,6 +73,7 @@ struct device {
 	u32 htb;
 	u32 fq_limit;
 	bool no_fq;
+	bool unread;
 };
 
 /* The number of packets of one flow that fq queues. */
@@ -221,9 +223,14 @@ static bool inspect(struct device *device, const struct tc_error *error)
 	int err;
 
 	device->index = if_nametoindex(device->name);
+	device->unread = !device->index && errno != ENODEV;
+	if (device->unread)
+		return tc_fail(error, "%s: its index: %s", device->name,
+			       strerror(errno));
 	if (!device->index)
 		return tc_fail(error, "%s: no such device", device->name);
 	err = tc_dump(RTM_GETQDISC, &all, add_qdisc, device);
+	device->unread = err;
 	if (err)
 		return tc_fail(error, "%s: its qdiscs: %s", device->name,
 			       strerror(-err));
@@ -453,6 +460,11 @@ static void check_device(struct enforce *enforce, u32 n)
 	*device->problem = 0;
 	if (inspect(&found, &error))
 		by = found.htb ? ENFORCE_BY_HTB : ENFORCE_BY_FQ;
+	/* Without memory or descriptors, say: then what there is remains. */
+	if (found.unread) {
+		free(found.qdiscs);
+		return;
+	}
 	if (device->by != by || device->index != found.index)
 		detach(enforce, n);
 	device->index = found.index;

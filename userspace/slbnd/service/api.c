@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -699,11 +700,20 @@ static void add_client(struct api *api, struct client *client,
 	api->clients = client;
 }
 
+/* Does a client leave API_DESCRIPTORS free? Its own is the lowest one that was. */
+static bool leaves_descriptors(int fd)
+{
+	struct rlimit most;
+
+	return !getrlimit(RLIMIT_NOFILE, &most) &&
+	       (rlim_t)fd + API_DESCRIPTORS < most.rlim_cur;
+}
+
 /**
  * api_accept() - accept a client
  * @api: the socket
  *
- * A client without a free descriptor, or of a user with API_USER_CLIENTS of them,
+ * A client that leaves too few descriptors, or of a user with API_USER_CLIENTS of them,
  * is disconnected at once.
  */
 void api_accept(struct api *api)
@@ -715,7 +725,8 @@ void api_accept(struct api *api)
 	struct ucred peer;
 	socklen_t length = sizeof(peer);
 
-	if (client && !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length))
+	if (client && leaves_descriptors(fd) &&
+	    !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length))
 		user = get_user(api, peer.uid);
 	if (user && (!user->uid || user->clients < API_USER_CLIENTS) &&
 	    !epoll_ctl(api->epoll, EPOLL_CTL_ADD, fd, &event)) {

@@ -24,6 +24,11 @@
 #include "../flows/select.h"
 #include "../sessions/agent.h"
 
+/*
+ * Descriptors that clients leave to everything else: enforcement needs some sockets to look
+ * after its devices, and more than 30 to load the BPF program.
+ */
+#define API_DESCRIPTORS 64
 /* Connections of a user. */
 #define API_USER_CLIENTS 64
 /* Default of the sessions of a user. */

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Devices with enforcement: what slbnd does if it cannot look after them, or others change them.
+
+    h1 ---- r1 ======== r2 ---- h2
+        e0  slbnd  e1       e2
+
+h1 is a local host of r1.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kernel.lib.net import wait_for
+from tests.kernel.lib.slbn import Chain, chain
+from tests.kernel.lib.slbnd import agent
+
+pytestmark = pytest.mark.virtual
+
+SERVER, DATAGRAMS = ("10.0.2.2", 2000), 10
+OPTIONS = ("--hosts", "10.0.0.0/24", "--devices", "e1")
+
+
+@pytest.fixture(scope="module")
+def net() -> Iterator[Chain]:
+    with chain(3) as made:
+        made.attach(1, "rate 50mbit")
+        made.tc(1, "qdisc replace dev e1 parent 1:1 fq")
+        yield made
+
+
+def arriving(net: Chain) -> int:
+    """How many of DATAGRAMS without a session arrive, a packet each 20 ms."""
+    with net.nodes[3].entered():
+        far = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    with net.nodes[0].entered():
+        near = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    with far, near:
+        far.bind(SERVER)
+        far.setblocking(False)
+        for _ in range(DATAGRAMS):
+            near.sendto(bytes(100), SERVER)
+            time.sleep(0.02)
+        count = 0
+        with contextlib.suppress(BlockingIOError):
+            while far.recv(200):
+                count += 1
+    return count
+
+
+def limit_descriptors(pid: int, most: int) -> None:
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, 4096))
+
+
+def change_devices(net: Chain) -> None:
+    """Any change makes slbnd look at its devices, after 50 ms."""
+    net.nodes[1].ip("link add other type dummy")
+    net.nodes[1].ip("link del other")
+    time.sleep(0.5)
+
+
+def test_clients_leave_descriptors(net: Chain, tmp_path: Path) -> None:
+    """However many there are: devices can change, and hosts keep the default class."""
+    with agent(net.nodes[1], tmp_path, *OPTIONS) as slbnd, contextlib.ExitStack() as stack:
+        assert arriving(net) == DATAGRAMS
+        limit_descriptors(slbnd.process.pid, 192)
+        for _ in range(200):
+            client = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+            client.connect(slbnd.socket)
+        wait_for(lambda: client.recv(1) == b"")
+        change_devices(net)
+        assert arriving(net) == DATAGRAMS
+
+
+def test_device_that_cannot_be_read(net: Chain, tmp_path: Path) -> None:
+    """Enforcement remains as it was; slbnd says so, and that it is mended."""
+    with agent(net.nodes[1], tmp_path, *OPTIONS) as slbnd, slbnd.connect() as us:
+        assert us.status().enforced == 1
+        limit_descriptors(slbnd.process.pid, 8)
+        change_devices(net)
+        assert us.status().enforced == 0
+        assert arriving(net) == DATAGRAMS
+        limit_descriptors(slbnd.process.pid, 1024)
+        change_devices(net)
+        assert us.status().enforced == 1
+        assert arriving(net) == DATAGRAMS
+
+
+def test_stop_that_cannot_remove_the_program(net: Chain, tmp_path: Path) -> None:
+    """Its default class remains with it."""
+    with agent(net.nodes[1], tmp_path, *OPTIONS) as slbnd, slbnd.connect() as us:
+        assert us.status().enforced == 1
+        limit_descriptors(slbnd.process.pid, 8)
+        slbnd.end(signal.SIGTERM)
+    assert arriving(net) == DATAGRAMS
+    with agent(net.nodes[1], tmp_path) as slbnd:
+        assert "slbnd_" not in net.tc(1, "filter show dev e1 egress").stdout
+        slbnd.end(signal.SIGTERM)
