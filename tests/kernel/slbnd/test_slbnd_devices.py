@@ -104,3 +104,12 @@ def test_stop_that_cannot_remove_the_program(net: Chain, tmp_path: Path) -> None
     with agent(net.nodes[1], tmp_path) as slbnd:
         assert "slbnd_" not in net.tc(1, "filter show dev e1 egress").stdout
         slbnd.end(signal.SIGTERM)
+
+
+@pytest.mark.parametrize(("hook", "preference"), [("ingress", 49470), ("egress", 49471)])
+def test_removed_programs_return(net: Chain, tmp_path: Path, hook: str, preference: int) -> None:
+    """Not only the pacer: without the others, windows and marks are as hosts have them."""
+    with agent(net.nodes[1], tmp_path, *OPTIONS):
+        net.tc(1, f"filter del dev e1 {hook} pref {preference}")
+        time.sleep(0.5)
+        assert f"pref {preference} " in net.tc(1, f"filter show dev e1 {hook}").stdout

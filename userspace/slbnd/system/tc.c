@@ -104,6 +104,7 @@ struct mnl_socket *tc_monitor(void)
 static int check_change(const struct nlmsghdr *message, void *data)
 {
 	const struct tcmsg *tc = mnl_nlmsg_get_payload(message);
+	u32 preference = tc->tcm_info >> 16;
 	bool *changed = data;
 
 	switch (message->nlmsg_type) {
@@ -118,9 +119,9 @@ static int check_change(const struct nlmsghdr *message, void *data)
 	case RTM_NEWTFILTER:
 		break;
 	case RTM_DELTFILTER:
-		*changed |= tc->tcm_parent ==
-				    TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_EGRESS) &&
-			    tc->tcm_info >> 16 == TC_PREFERENCE;
+		*changed |= TC_H_MAJ(tc->tcm_parent) == TC_H_MAJ(TC_H_CLSACT) &&
+			    (preference == TC_PREFERENCE ||
+			     preference == TC_PREFERENCE + 1);
 		break;
 	default:
 		*changed = true;
