@@ -113,3 +113,15 @@ def test_removed_programs_return(net: Chain, tmp_path: Path, hook: str, preferen
         net.tc(1, f"filter del dev e1 {hook} pref {preference}")
         time.sleep(0.5)
         assert f"pref {preference} " in net.tc(1, f"filter show dev e1 {hook}").stdout
+
+
+def test_many_devices_with_one_address(net: Chain, tmp_path: Path) -> None:
+    """As those of PPP have this router's; here one device has it, for as many peers."""
+    router, batch = net.nodes[1], tmp_path / "batch"
+    router.ip("link add many type dummy", "link set many up")
+    lines = (f"addr add 10.9.9.9 peer 10.8.{n >> 8}.{n & 255} dev many\n" for n in range(4200))
+    batch.write_text("".join(lines))
+    router.sh(f"ip -batch {batch}")
+    with agent(router, tmp_path, *OPTIONS) as slbnd, slbnd.connect() as us:
+        assert us.status().enforced == 1
+    router.ip("link del many")

@@ -304,6 +304,41 @@ static int add_prefix(struct prefixes *to, u16 family, const void *address,
 	return 0;
 }
 
+/* Did another device have the address that was added last, as those of PPP do? */
+static bool is_repeated(const struct prefixes *all)
+{
+	const struct rates_prefix *last = &all->prefixes[all->count - 1];
+	u32 n;
+
+	for (n = 0; n + 1 < all->count; n++)
+		if (!memcmp(&all->prefixes[n], last, sizeof(*last)))
+			return true;
+	return false;
+}
+
+/*
+ * Add an address of this router. Link-local ones, which each device has, are not those of
+ * packets that it forwards.
+ */
+static int add_address(struct prefixes *to, const struct sockaddr *address)
+{
+	const struct sockaddr_in6 *v6 = (const void *)address;
+	const struct sockaddr_in *v4 = (const void *)address;
+	int err = 0;
+
+	if (address->sa_family == AF_INET)
+		err = add_prefix(to, AF_INET, &v4->sin_addr, 32, RATES_ROUTER);
+	else if (address->sa_family == AF_INET6 &&
+		 !IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr))
+		err = add_prefix(to, AF_INET6, &v6->sin6_addr, 128,
+				 RATES_ROUTER);
+	else
+		return 0;
+	if (!err && is_repeated(to))
+		to->count--;
+	return err;
+}
+
 static int add_addresses(struct prefixes *to)
 {
 	struct ifaddrs *all, *each;
@@ -311,20 +346,9 @@ static int add_addresses(struct prefixes *to)
 
 	if (getifaddrs(&all))
 		return -errno;
-	for (each = all; each && !err; each = each->ifa_next) {
-		const struct sockaddr *address = each->ifa_addr;
-
-		if (address && address->sa_family == AF_INET)
-			err = add_prefix(to, AF_INET,
-					 &((const struct sockaddr_in *)address)
-						  ->sin_addr,
-					 32, RATES_ROUTER);
-		if (address && address->sa_family == AF_INET6)
-			err = add_prefix(to, AF_INET6,
-					 &((const struct sockaddr_in6 *)address)
-						  ->sin6_addr,
-					 128, RATES_ROUTER);
-	}
+	for (each = all; each && !err; each = each->ifa_next)
+		if (each->ifa_addr)
+			err = add_address(to, each->ifa_addr);
 	freeifaddrs(all);
 	return err;
 }
