@@ -271,6 +271,9 @@ static void slbn_link_set_plan(struct slbn_link *link,
 	};
 	if (config->headroom_auto && !link->headroom_auto)
 		slbn_headroom_init(&link->headroom, ktime_get_ns());
+	/* The epoch may be shorter now. */
+	slbn_headroom_expect(&link->headroom_params, &link->headroom,
+			     ktime_get_ns());
 	link->headroom_auto = config->headroom_auto;
 	if (link->headroom_auto)
 		link->params.P = slbn_headroom_plan(&link->headroom_params,
@@ -548,6 +551,9 @@ static int slbn_link_change(struct slbn_link *link,
 	if (changed || link->params.C != before)
 		link->ops->event(link, SLBN_C_LINK_CHANGE_NTF);
 	spin_lock_bh(&link->lock);
+	/* It waits for the end of an epoch that may be shorter now. */
+	if (!link->notify_pending)
+		cancel_delayed_work(&link->notify_work);
 	slbn_link_check_share(link);
 	spin_unlock_bh(&link->lock);
 	return 0;

@@ -206,6 +206,18 @@ static inline bool slbn_headroom_is_due(const struct slbn_headroom *v, u64 now)
 	return now >= v->measured_at && now >= v->next_at;
 }
 
+/**
+ * slbn_headroom_expect() - measure at the latest after an epoch
+ * @p: parameters, of which the epoch may have changed
+ * @v: state
+ * @now: time, ns
+ */
+static inline void slbn_headroom_expect(const struct slbn_headroom_params *p,
+					struct slbn_headroom *v, u64 now)
+{
+	v->next_at = fp_min64(v->next_at, now + p->epoch);
+}
+
 /* It was tried to measure. */
 static inline void slbn_headroom_tried(const struct slbn_headroom_params *p,
 				       struct slbn_headroom *v, u64 now)

@@ -342,6 +342,18 @@ def test_unassigned_packets_are_measured_without_an_epoch(on: Lane) -> None:
             wait_for(lambda: RATE - on.state.plan >= free + 3 * MEGA)
 
 
+def test_shorter_epochs_are_measured_at_once(on: Lane) -> None:
+    on.attach(rate=RATE, epoch=3600 * SECOND, headroom_auto=1, unassigned=50, control=10)
+    least = on.state.plan
+    with on.a.entered():
+        batch("tc", "qdisc replace dev a0 parent 1:1 handle 9: drr_fq bands\n")
+    with on.sessions(60):
+        wait_for(lambda: on.state.acks > 100)
+        assert on.state.plan <= least
+        on.change(epoch=100 * MS)
+        wait_for(lambda: on.state.plan > least)
+
+
 def test_unassigned_packets_of_two_classes_are_not_measured(on: Lane) -> None:
     """A qdisc with several classes may have packets that are in no band."""
     on.attach(rate=RATE, epoch=100 * MS, headroom_auto=1, unassigned=50)
