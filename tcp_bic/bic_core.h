@@ -166,10 +166,11 @@ static inline void bic_linux_reset(struct bic_linux *l)
 /**
  * bic_init() - initialize a connection's state
  * @p: parameters
- * @v: state, all zero
+ * @v: state; what losses of the handshake left in it is forgotten
  */
 static inline void bic_init(const struct bic_params *p, struct bic_vars *v)
 {
+	*v = (struct bic_vars){ 0 };
 	if (p->form == BIC_FORM_LINUX)
 		bic_linux_reset(&v->linux_form);
 }

@@ -167,7 +167,33 @@ static void linux_ecn_marks(void **state)
 	ecn_marks(BIC_FORM_LINUX);
 }
 
+/*
+ * For a lost SYN, the stack calls ssthresh() and set_state() before init(),
+ * with parameters of 0.
+ */
+static void init_forgets_losses_of_the_handshake(void **state)
+{
+	static const struct bic_params none;
+	u32 form;
+
+	(void)state;
+	for (form = BIC_FORM_PAPER; form <= BIC_FORM_LINUX; form++) {
+		struct bic_params p = random_params(form);
+		struct bic_vars v = { 0 }, fresh = { 0 };
+
+		assert_int_equal(bic_decrease(&none, &v, 10), 2);
+		bic_timeout(&none, &v);
+		bic_decrease(&none, &v, 1);
+		bic_init(&p, &v);
+		bic_init(&p, &fresh);
+		assert_int_equal(bic_wmax(&p, &v), 0);
+		assert_int_equal(v.phase, fresh.phase);
+		assert_memory_equal(&v.paper, &fresh.paper, sizeof(v.paper));
+	}
+}
+
 static const struct CMUnitTest tests[] = {
+	UNIT_TEST(init_forgets_losses_of_the_handshake),
 	UNIT_TEST(paper_ecn_marks),
 	UNIT_TEST(linux_ecn_marks),
 	UNIT_TEST(paper_form),
