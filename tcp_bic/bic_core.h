@@ -141,8 +141,8 @@ struct bic_vars {
 
 /**
  * struct bic_ack - input of bic_increase() for an ACK
- * @cwnd: current window [packets], at least 1, not in slow start
- * @clamp: maximum window [packets]
+ * @cwnd: current window [packets], not in slow start; 0 counts as 1
+ * @clamp: maximum window [packets]; 0 counts as 1
  * @acked: packets newly acknowledged
  * @now: current time [ticks]; Linux's form only; wraps
  * @recheck: ticks after which Linux's form recomputes the growth for an
@@ -320,13 +320,14 @@ static inline u32 bic_linux_increase(const struct bic_params *p,
 				     const struct bic_ack *ack)
 {
 	struct bic_linux *l = &v->linux_form;
-	u64 cwnd = ack->cwnd, counted;
+	u32 before = fp_max(ack->cwnd, 1);
+	u64 cwnd = before, counted;
 
-	if (l->last_cwnd != ack->cwnd ||
+	if (l->last_cwnd != before ||
 	    (s32)(ack->now - l->last_time) > (s32)ack->recheck) {
-		l->last_cwnd = ack->cwnd;
+		l->last_cwnd = before;
 		l->last_time = ack->now;
-		l->cnt = bic_linux_cnt(p, l, &v->phase, ack->cwnd);
+		l->cnt = bic_linux_cnt(p, l, &v->phase, before);
 	}
 
 	/* A count left from a larger window adds one packet, not several. */
@@ -338,7 +339,7 @@ static inline u32 bic_linux_increase(const struct bic_params *p,
 	counted = (u64)*cnt + ack->acked;
 	cwnd += fp_div(counted, l->cnt);
 	*cnt = (u32)(counted - fp_div(counted, l->cnt) * l->cnt);
-	return (u32)fp_min64(cwnd, ack->clamp);
+	return (u32)fp_min64(cwnd, fp_max(ack->clamp, 1));
 }
 
 static inline u32 bic_linux_decrease(const struct bic_params *p,

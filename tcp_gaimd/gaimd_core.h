@@ -58,8 +58,8 @@ struct gaimd_vars {
  * @p: parameters
  * @v: state
  * @cnt: packets acknowledged in this round (snd_cwnd_cnt)
- * @cwnd: current window [packets], at least 1, not in slow start
- * @clamp: maximum window [packets]
+ * @cwnd: current window [packets], not in slow start; 0 counts as 1
+ * @clamp: maximum window [packets]; 0 counts as 1
  * @acked: packets newly acknowledged
  *
  * Return: the new window [packets].

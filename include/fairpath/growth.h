@@ -55,16 +55,18 @@ static inline void fp_growth_reset(struct fp_growth *g)
  * fp_growth_sync() - start a new round if the stack has changed the window
  * @g: the growth
  * @cnt: packets counted in this round
- * @cwnd: current window [packets], at least 1
+ * @cwnd: current window [packets]
  *
  * Slow start, recovery, undo and idle restart set the window. A new round then
  * starts from that window. Packets counted and growth earned so far are kept,
- * as for Reno, unless they have already grown the window.
+ * as for Reno, unless they have already grown the window. A window of 0, which
+ * a route's "cwnd lock 0" makes, counts as 1.
  *
  * Return: true if a new round starts; the caller then sets @g->inc.
  */
 static inline bool fp_growth_sync(struct fp_growth *g, u32 *cnt, u32 cwnd)
 {
+	cwnd = fp_max(cwnd, 1);
 	if (g->start && g->start + g->grown == cwnd)
 		return false;
 
@@ -121,7 +123,7 @@ static inline bool fp_growth_count(struct fp_growth *g, u32 *cnt, u32 acked)
  * fp_growth_window() - compute the window after the packets counted so far
  * @g: the growth
  * @cnt: packets counted in this round
- * @clamp: maximum window [packets]
+ * @clamp: maximum window [packets]; 0 counts as 1
  *
  * Return: the window [packets].
  */
@@ -134,6 +136,7 @@ static inline u32 fp_growth_window(struct fp_growth *g, u32 cnt, u32 clamp)
 	if (earned >= packet * ((u64)g->grown + 1))
 		g->grown = (u32)fp_div(earned, packet);
 
+	clamp = fp_max(clamp, 1);
 	if ((u64)g->start + g->grown > clamp) {
 		g->start = clamp;
 		g->grown = 0;

@@ -192,8 +192,30 @@ static void init_forgets_losses_of_the_handshake(void **state)
 	}
 }
 
+/* See windows_and_clamps_of_0_count_as_1() of test_growth.c. */
+static void windows_and_clamps_of_0_count_as_1(void **state)
+{
+	u32 form;
+
+	(void)state;
+	for (form = BIC_FORM_PAPER; form <= BIC_FORM_LINUX; form++) {
+		struct bic_params p = random_params(form);
+		struct bic_vars v = { 0 };
+		struct bic_ack ack = { .acked = 1 };
+		u32 cnt = 0;
+
+		bic_init(&p, &v);
+		assert_int_equal(bic_increase(&p, &v, &cnt, &ack), 1);
+		ack.acked = 100;
+		assert_int_equal(bic_increase(&p, &v, &cnt, &ack), 1);
+		bic_timeout(&p, &v);
+		assert_int_equal(bic_increase(&p, &v, &cnt, &ack), 1);
+	}
+}
+
 static const struct CMUnitTest tests[] = {
 	UNIT_TEST(init_forgets_losses_of_the_handshake),
+	UNIT_TEST(windows_and_clamps_of_0_count_as_1),
 	UNIT_TEST(paper_ecn_marks),
 	UNIT_TEST(linux_ecn_marks),
 	UNIT_TEST(paper_form),

@@ -318,6 +318,25 @@ static void maximum_windows(void **state)
 	}
 }
 
+/*
+ * A route with "cwnd lock 0" makes Linux set windows and clamps of 0. As with a
+ * window of 1: growth goes on, and nothing is divided by 0.
+ */
+static void windows_and_clamps_of_0_count_as_1(void **state)
+{
+	struct flow f = { .cwnd = 0, .clamp = 0 };
+
+	(void)state;
+	flow_ack(&f, 1000, 1);
+	assert_int_equal(f.cwnd, 1);
+	flow_ack(&f, 1000, 5);
+	assert_int_equal(f.cwnd, 1);
+	f.cwnd = 0;
+	f.clamp = 10;
+	flow_ack(&f, 1000, 1);
+	assert_int_equal(f.cwnd, 2);
+}
+
 static const struct CMUnitTest tests[] = {
 	UNIT_TEST(exact_model),
 	UNIT_TEST(stretch_acks_equal_single_acks),
@@ -329,6 +348,7 @@ static const struct CMUnitTest tests[] = {
 	UNIT_TEST(count_is_kept_when_the_stack_sets_the_window),
 	UNIT_TEST(reset_clears_the_fraction),
 	UNIT_TEST(maximum_windows),
+	UNIT_TEST(windows_and_clamps_of_0_count_as_1),
 };
 
 UNIT_MAIN(tests)
