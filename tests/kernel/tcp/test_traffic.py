@@ -233,6 +233,19 @@ def test_undo_restores_wmax(net: Pair) -> None:
     assert after[last + 1]["wmax"] in (before[-1]["wmax"], "0")
 
 
+def test_loss_of_a_syn_leaves_no_wmax(net: Pair) -> None:
+    """The stack calls ssthresh() for it, before the connection has parameters."""
+    net.b.sh(
+        'nft add table ip t; nft add chain ip t c "{ type filter hook prerouting priority 0; }";'
+        " nft add rule ip t c tcp flags syn numgen inc mod 1000000000 0 drop"
+    )
+    with tracing("tcp_bic/bic_window") as trace, connection(net, "bic") as flow:
+        flow.pump(100_000)
+        records = read_trace(trace, "bic_window")
+    assert [each["phase"] for each in records[:2]] == ["loss", "slow_start"]
+    assert {each["wmax"] for each in records[1:]} == {"0"}
+
+
 @FORMS
 @pytest.mark.virtual
 def test_idle_and_application_limited(net: Pair, variant: tuple[str, str]) -> None:
