@@ -172,6 +172,7 @@ struct drr_fq_queues {
  * @marks_cleared: by band, marks that were not believed
  * @stats: the algorithm's statistics
  * @band: the control band
+ * @band_memory: memory of its packets [bytes]
  * @codel: configuration of CoDel
  * @codel_params: the same for codel_impl.h
  * @codel_stats: its statistics; drops since the parents were last notified
@@ -201,6 +202,7 @@ struct drr_fq_sched {
 	u64 marks_cleared[DRR_FQ_BAND_UNASSIGNED];
 	struct drr_fq_stats stats;
 	struct drr_fq_band band;
+	u32 band_memory;
 	struct drr_fq_codel codel;
 	struct codel_params codel_params;
 	struct codel_stats codel_stats;
@@ -466,16 +468,32 @@ static struct sk_buff *drr_fq_pop(struct drr_fq_flow *flow)
 	return skb;
 }
 
-static bool drr_fq_append_control(struct drr_fq_sched *q, struct sk_buff *skb)
+/*
+ * Whether a packet may join the control band. It takes at most half of each
+ * limit: as its packets are dropped last, it could otherwise take all of it,
+ * and each packet of a flow would be dropped on its arrival.
+ */
+static bool drr_fq_band_admits(const struct drr_fq_sched *q,
+			       const struct sk_buff *skb)
 {
+	const struct drr_fq_flow *queue = &q->band.queue;
 	u32 length = qdisc_pkt_len(skb);
 
-	if (!drr_fq_band_has_room(&q->band, length)) {
+	return drr_fq_band_has_room(&q->band, length) &&
+	       queue->qlen < q->params.limit / 2 &&
+	       queue->backlog + length <= q->params.limit_bytes / 2 &&
+	       q->band_memory + skb->truesize <= q->memory_limit / 2;
+}
+
+static bool drr_fq_append_control(struct drr_fq_sched *q, struct sk_buff *skb)
+{
+	if (!drr_fq_band_admits(q, skb)) {
 		q->control_hashed++;
 		return false;
 	}
 	drr_fq_push(&q->band.queue, skb);
-	drr_fq_band_arrive(&q->band, length);
+	drr_fq_band_arrive(&q->band, qdisc_pkt_len(skb));
+	q->band_memory += skb->truesize;
 	return true;
 }
 
@@ -588,6 +606,7 @@ static struct sk_buff *drr_fq_pop_longest(struct Qdisc *sch,
 	*queue = &q->band.queue;
 	skb = drr_fq_pop(*queue);
 	drr_fq_band_leave(&q->band, qdisc_pkt_len(skb));
+	q->band_memory -= drr_fq_skb_cb(skb)->memory;
 	return skb;
 }
 
@@ -783,6 +802,7 @@ static struct sk_buff *drr_fq_dequeue_control(struct Qdisc *sch, bool bands)
 
 	qdisc_qstats_backlog_dec(sch, skb);
 	drr_fq_band_sent(&q->band, drr_fq_active(q, bands), qdisc_pkt_len(skb));
+	q->band_memory -= drr_fq_skb_cb(skb)->memory;
 	return skb;
 }
 
@@ -1072,6 +1092,7 @@ static void drr_fq_reset(struct Qdisc *sch)
 	if (q->band.queue.qlen)
 		rtnl_kfree_skbs(q->band.queue.head, q->band.queue.tail);
 	drr_fq_band_init(&q->band);
+	q->band_memory = 0;
 	q->memory_used = 0;
 }
 

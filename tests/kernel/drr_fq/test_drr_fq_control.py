@@ -7,7 +7,9 @@ import socket
 import struct
 from collections import Counter
 
-from tests.kernel.lib.drr_fq import HEADER, HEADERS, MTU, batch, link, valved
+import pytest
+
+from tests.kernel.lib.drr_fq import HEADER, HEADERS, MTU, SMALLEST, batch, link, valved
 from tests.kernel.lib.net import wait_for
 
 TC_PRIO_CONTROL = 7
@@ -61,17 +63,35 @@ def test_control_packets_beyond_the_band_are_hashed() -> None:
 
 
 def test_limits_drop_control_packets_last() -> None:
-    with valved("limit 6") as on:
+    with valved("limit 20") as on:
         held = on.shown("10:").qlen
         on.send(9, 100, 4, priority=TC_PRIO_CONTROL)
-        on.send(1, FULL, 10)
-        assert on.queues[1].qlen == 2 - held
+        on.send(1, FULL, 30)
+        assert on.queues[1].qlen == 16 - held
         on.send(9, 100, 4, priority=TC_PRIO_CONTROL)
+        assert on.queues[1].qlen == 12 - held
+        on.change(limit=6)
         assert on.queues == {}
         assert on.shown("10:").qlen == 6
         on.check_backlogs()
         on.open_valve()
         assert [each.number for each in on.drain() if each.flow == 9] == list(range(2 + held, 8))
+        on.check_empty()
+
+
+@pytest.mark.parametrize("options", ["limit 100", "limit_bytes 10kb", "memory_limit 64kb"])
+def test_control_packets_leave_half_of_each_limit(options: str) -> None:
+    """Small ones could take the whole limit, and each packet of a flow would be dropped at once."""
+    with valved(options) as on:
+        on.send(9, SMALLEST, 1000, priority=TC_PRIO_CONTROL)
+        full = on.shown("10:").qlen
+        in_band = full - sum(each.qlen for each in on.queues.values())
+        assert full // 2 - 2 <= in_band <= full // 2 + 1
+        on.send(1, FULL, 10)
+        assert on.queues[1].qlen > 0
+        on.check_backlogs()
+        on.open_valve()
+        assert {each.flow for each in on.drain()} == {1, 9}
         on.check_empty()
 
 
