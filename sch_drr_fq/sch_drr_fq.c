@@ -9,8 +9,9 @@
  *	skb->priority	if it is a class of this qdisc, MAJOR:1 to MAJOR:flows;
  *	tc filters	attached to the qdisc, if they return such a class;
  *	skb->priority	if it is TC_PRIO_CONTROL and the control band has room;
- *	its hash	by the kernel's flow dissector, keyed with a secret that
- *			senders cannot know, mixed with a random number of this
+ *	its hash	by the device that received it, or by the kernel's flow
+ *			dissector, keyed with a secret that senders cannot
+ *			know; mixed with a random number of this
  *			qdisc, so that flows that collide here do not collide
  *			again in the next such qdisc on the same machine.
  *
