@@ -299,10 +299,12 @@ def test_reload(net: Chain, tmp_path: Path) -> None:
             return guards(us) == {libslbn.GUARD_OFF}
 
         wait_for(is_off)
-        for on in (True, False):
-            file.write_text(f"borrow = {'on' if on else 'off'}\n")
-            slbnd.process.send_signal(signal.SIGHUP)
-            wait_for(lambda on=on: is_off() != on, 10)
+        file.write_text("borrow = on\n")
+        slbnd.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: not is_off(), 10)
+        file.write_text("borrow = off\n")
+        slbnd.process.send_signal(signal.SIGHUP)
+        wait_for(is_off, 10)
 
 
 def never_borrows(us: libslbn.Connection, limits: Limits, flow: Sender) -> None:

@@ -758,6 +758,7 @@ static bool read_file(struct options *options, const char *path, bool required)
 	char line[LINE_LENGTH];
 	bool valid = true;
 	FILE *file = fopen(path, "re");
+	const char *damage;
 	size_t length;
 
 	if (!file) {
@@ -767,15 +768,14 @@ static bool read_file(struct options *options, const char *path, bool required)
 		return false;
 	}
 	while (valid && get_line(line, &length, file)) {
-		origin.line++;
+		damage = NULL;
 		if (strlen(line) < length)
-			valid = report(
-				&origin, "...",
-				"the line has a NUL: the file is damaged");
+			damage = "the line has a NUL: the file is damaged";
 		else if (length == sizeof(line) - 1)
-			valid = report(&origin, "...", "the line is too long");
-		else
-			valid = read_line(options, &origin, line);
+			damage = "the line is too long";
+		origin.line++;
+		valid = damage ? report(&origin, "...", damage) :
+				 read_line(options, &origin, line);
 	}
 	if (valid && ferror(file)) {
 		log_error("%s: read error", path);
