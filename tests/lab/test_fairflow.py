@@ -24,7 +24,7 @@ GOOD = "to=127.0.0.1,port=9,stop=1"
 def _program() -> None:
     PROGRAM.parent.mkdir(parents=True, exist_ok=True)
     flags = "-std=gnu11 -O2 -g -Wall -Wextra -Werror -fsanitize=address,undefined"
-    flags += " -fno-sanitize-recover"
+    flags += ' -fno-sanitize-recover -DVERSION="test"'
     command = ["gcc", *flags.split(), "-o", str(PROGRAM), *SOURCES, "-lm", "-lpthread"]
     subprocess.run(command, check=True)
 

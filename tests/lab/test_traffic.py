@@ -33,7 +33,7 @@ MEAN = 100_000
 def _program() -> None:
     PROGRAM.parent.mkdir(parents=True, exist_ok=True)
     flags = "-std=gnu11 -O2 -g -Wall -Wextra -Werror -fsanitize=address,undefined"
-    flags += " -fno-sanitize-recover"
+    flags += ' -fno-sanitize-recover -DVERSION="test"'
     sources = [SOURCES / f"{part}.c" for part in PARTS]
     subprocess.run(["gcc", *flags.split(), "-o", PROGRAM, *sources, "-lm"], check=True)
 
