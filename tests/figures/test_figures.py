@@ -15,11 +15,14 @@ import pytest
 from fairlab.figures import gallery
 from fairlab.figures.gallery import Gallery
 from fairlab.figures.studies import ALL
+from fairlab.figures.studies.queueing.active import Link
 from fairlab.figures.study import Study
 from fairlab.slbn.simulated import Simulated
 
 TOP = Path(__file__).resolve().parents[2]
 OUT = TOP / "build" / "tests" / "figures"
+# Of runs that need no guest.
+ENGINES = {Simulated: "slbnsim", Link: "model"}
 # The largest share of claims that may fail in the quick set.
 MAY_BREAK = 0.2
 
@@ -60,10 +63,10 @@ def test_each_figure_is_drawn(study: Study, made: str) -> None:
     for claim in found["claims"]:
         for name in ("text", "published", "accepted", "tolerance"):
             assert claim[name].strip(), name
-    if any(isinstance(run.case.what, Simulated) for run in runs):
-        assert found["conditions"]["engine"]["name"] == "slbnsim"
-    else:
-        assert found["conditions"]["engine"]["name"] == "virtual"
+    kinds = {type(run.case.what) for run in runs}
+    engine = next((name for kind, name in ENGINES.items() if kind in kinds), "virtual")
+    assert found["conditions"]["engine"]["name"] == engine
+    if engine == "virtual":
         assert found["conditions"]["kernel"]["release"].startswith("6.1.")
     png = (OUT / f"{study.name}.png").read_bytes()
     width, height = struct.unpack(">II", png[16:24])
