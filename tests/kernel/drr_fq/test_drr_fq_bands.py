@@ -782,7 +782,7 @@ TWO_TAGS = bytes.fromhex("88a800078100000f")
 
 @contextmanager
 def bridged(device: str) -> Iterator[socket.socket]:
-    """A sender whose frames a bridge forwards to DEVICE, and nobody else's."""
+    """A sender; a bridge forwards its frames to DEVICE, which sends no others."""
     Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text("1")
     run_ip(
         [
