@@ -181,13 +181,17 @@ class Run:
         }
 
     def settle(self, times: int = 4) -> None:
-        """Wait until rates equal the reference and TCP is limited by links, for `times` periods."""
+        """Wait until rates equal the reference, TCP is limited by links, and only TCP, for `times`
+        periods.  The UDP session first asks for more than it sends, until its use is measured.
+        """
         quiet = 0
         for _ in range(80):
             self.run(0.5)
             reported = self.rates()
-            greedy = [reported.get(name) for name, flow in self.flows.items() if not flow.offered]
-            limited = all(state and state.bottleneck is not None for state in greedy)
+            limited = all(
+                (state := reported.get(name)) and (state.bottleneck is None) == bool(flow.offered)
+                for name, flow in self.flows.items()
+            )
             quiet = quiet + 1 if limited and not self.errors() else 0
             if quiet == times:
                 return
