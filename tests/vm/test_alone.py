@@ -23,6 +23,14 @@ KERNELS = os.environ.get("FAIRPATH_CACHE") or str(Path.home() / ".cache/fairpath
 pytestmark = pytest.mark.tier("test")
 
 
+@pytest.mark.tier("all")
+def test_make_check_needs_no_kernel(tmp_path: Path) -> None:
+    command = ["/usr/bin/python3", "-m", "pytest", "-q", "--tier=check", "tests/virtual"]
+    environment = os.environ | {"FAIRPATH_CACHE": str(tmp_path)}
+    subprocess.run(command, cwd=TOP, env=environment, check=True, timeout=120)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.fixture(scope="module")
 def venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A virtual environment with fairvm, installed from a copy of its sources."""
