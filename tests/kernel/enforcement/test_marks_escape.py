@@ -126,7 +126,10 @@ def flooding(
 
 
 def settle(slbnd: Agent, flow: Sender) -> float:
-    """The rate of a flow that has one, before anything else is sent."""
+    """The rate of a flow that has one, before anything else is sent.
+
+    Before it has a rate, it loses packets of its slow start, and may wait for a timeout.
+    """
 
     def is_assigned() -> bool:
         spend(flow, 0.2)
@@ -134,7 +137,7 @@ def settle(slbnd: Agent, flow: Sender) -> float:
             return any(each.rate > SLOW / 2 for each in us.list())
 
     wait_for(is_assigned)
-    spend(flow, 0.5)
+    wait_for(lambda: spend(flow, 0.5) > 0.87 * SLOW)
     return spend(flow, 1)
 
 
