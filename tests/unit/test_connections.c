@@ -111,9 +111,31 @@ static void newcomers_get_their_share(void **state)
 		assert_int_equal(count(host), 1);
 	/* One host more finds no place, until another is silent. */
 	assert_int_equal(add(9, now), CONNECTIONS_WAYS);
+	places[0].reported = now;
 	for (n = 1; n < CONNECTIONS_WAYS; n++)
 		places[n].last = now + CONNECTIONS_SILENT;
+	assert_int_equal(add(9, now + CONNECTIONS_SILENT - SECOND),
+			 CONNECTIONS_WAYS);
 	assert_int_equal(add(9, now + CONNECTIONS_SILENT), 0);
+}
+
+/* Nor does one that sends from many addresses keep others from having any. */
+static void spoofed_hosts_do_not_keep_places(void **state)
+{
+	u64 now = SECOND;
+	u32 host;
+
+	(void)state;
+	clear();
+	add(1, now);
+	places[0].reported = now;
+	for (host = 2; host <= CONNECTIONS_WAYS; host++)
+		add(host, now + host);
+	assert_int_equal(add(9, now + SECOND / 2), CONNECTIONS_WAYS);
+	/* The connection with a session keeps its place. */
+	assert_int_equal(add(9, now + SECOND + 2), 1);
+	assert_int_equal(count(1), 1);
+	assert_int_equal(count(2), 0);
 }
 
 /* No host loses a place to one that has more than it then, whatever happens. */
@@ -166,6 +188,7 @@ static const struct CMUnitTest tests[] = {
 	UNIT_TEST(free_places_first),
 	UNIT_TEST(flood_replaces_its_own),
 	UNIT_TEST(newcomers_get_their_share),
+	UNIT_TEST(spoofed_hosts_do_not_keep_places),
 	UNIT_TEST(random_hosts_take_from_larger_ones),
 	UNIT_TEST(reports_are_due),
 };

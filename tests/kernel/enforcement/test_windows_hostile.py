@@ -399,6 +399,22 @@ def test_flood_of_a_neighbour(net: Chain, made: Enforcer, flags: int) -> None:
     assert is_lowered(opening) and is_lowered(established)
 
 
+def test_flood_of_many_neighbours(net: Chain, made: Enforcer) -> None:
+    """A connection with a session keeps its place for more than a second of silence.
+
+    The session is not of a detected flow, so the connection was never reported.
+    """
+    wire = Wire(net)
+    made.set(wire.session, RATE)
+    wire.connect()
+    wire.measure()
+    time.sleep(1.5)
+    # Some 15 hosts for each set of eight places.
+    for number in range(2000):
+        flood(net, 0, 1, f"10.7.{1 + number // 250}.{1 + number % 250}", PEER)
+    assert is_lowered(wire)
+
+
 def test_memory_does_not_grow(net: Chain, made: Enforcer) -> None:
     """An entry has 224 octets, and there is one for each place of the table of connections."""
 

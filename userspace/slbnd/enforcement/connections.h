@@ -32,8 +32,13 @@
 /* Octets of the ring of reports, some thousand. */
 #define CONNECTIONS_RING (256 * 1024)
 
-/* A silent connection may lose its place to a host with one place less, after ns. */
+/*
+ * A silent connection may lose its place to a host with one place less, after ns: soon if
+ * it was never reported and no session matches it, since it loses only its counters. Who
+ * sends from many source addresses thus keeps a place only with a packet in each second.
+ */
 #define CONNECTIONS_SILENT 60000000000ULL
+#define CONNECTIONS_SILENT_UNREPORTED 1000000000ULL
 
 /* A connection without a session is reported again while it sends, after ns. */
 #define CONNECTIONS_RETRY 4000000000ULL
@@ -42,6 +47,7 @@
  * struct rates_connection - a connection; no entry has @last 0
  * @lock: protects all other fields
  * @ended: 1: its sender has sent FIN or RST (TCP)
+ * @assigned: 1: a session matched its last packet, whoever joined it
  * @key: its packets as they leave, with all fields
  * @bytes: sent, with link-layer headers; dropped ones count, too
  * @packets: the same in packets, as on the wire
@@ -55,7 +61,8 @@
  */
 struct rates_connection {
 	struct bpf_spin_lock lock;
-	u32 ended;
+	u16 ended;
+	u16 assigned;
 	struct rates_key key;
 	u64 bytes;
 	u64 packets;

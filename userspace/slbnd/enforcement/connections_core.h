@@ -4,8 +4,9 @@
  *
  * Places are shared as by max-min fairness: the newcomer takes one of the host that
  * has the most, if those are at least two more than its own host has, and otherwise one
- * of its own. One more is enough if the place was silent for CONNECTIONS_SILENT. So a
- * host never loses a place to one that would have more than it then. Of a host's
+ * of its own. One more is enough if the place was silent for CONNECTIONS_SILENT, or
+ * CONNECTIONS_SILENT_UNREPORTED if its connection is of no use to slbnd. So a host never
+ * loses a place to one that would have more than it then. Of a host's
  * places, connections that were never reported are replaced first, and those that were
  * silent for longer before others.
  *
@@ -27,7 +28,7 @@
  * struct connections_way - what decides who loses a place
  * @host: of the connection, connections_host()
  * @last: time of its last packet, ns; 0: the place is free
- * @reported: when it was reported; 0: never
+ * @reported: 0: it was never reported, and no session matches it
  */
 struct connections_way {
 	u64 host;
@@ -82,7 +83,8 @@ CONNECTIONS_APART u64 connections_score(u32 set, u64 n, u64 host, u64 own,
 	is_own = connections_equal(way.host, host);
 	places = connections_places(set, way.host);
 	silent = fp_min64(now - fp_min64(now, way.last), (1ULL << 54) - 1);
-	is_silent = silent >= CONNECTIONS_SILENT;
+	is_silent = silent >= (way.reported ? CONNECTIONS_SILENT :
+					      CONNECTIONS_SILENT_UNREPORTED);
 	if (!is_own && places + is_silent < own + 2)
 		return 0;
 	return (places * 2 + is_own) << 58 | (u64)!way.reported << 57 |

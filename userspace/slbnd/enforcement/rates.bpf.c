@@ -1221,7 +1221,7 @@ static __always_inline void connections_read(u32 set, u32 n,
 		return;
 	way->host = connections_host(&connection->key);
 	way->last = connection->last;
-	way->reported = connection->reported;
+	way->reported = connection->reported | connection->assigned;
 }
 
 /* Choose the place of a new connection of @host, whose set begins at @first. */
@@ -1238,6 +1238,7 @@ static __always_inline void take_place(struct rates_connection *connection,
 {
 	connection->key = *key;
 	connection->ended = 0;
+	connection->assigned = 0;
 	connection->bytes = 0;
 	connection->packets = 0;
 	connection->opened = 0;
@@ -1273,6 +1274,7 @@ static __always_inline bool count_sent(struct rates_connection *connection,
 	connection->bytes += arrival->length;
 	connection->packets += arrival->packets;
 	connection->last = now;
+	connection->assigned = scratch->slot != NO_FLOW;
 	ends = flags & (TCP_FIN | TCP_RST) && !connection->ended;
 	if (ends) {
 		/* What it sent before it finished needs no session anymore. */

@@ -23,7 +23,10 @@
 #include "../sessions/state.h"
 #include "api.h"
 
-/* Per iteration of the main loop: maximum requests of a client, entries of a dump. */
+/*
+ * Per iteration of the main loop: maximum requests of a client, entries of a dump. A
+ * request for the status is the last one, since it is answered by all sessions.
+ */
 #define REQUESTS 64
 #define DUMP_ENTRIES 4096
 
@@ -674,14 +677,26 @@ void api_session_ended(struct api *api, struct session *session)
 	put_user(user);
 }
 
-/* Without a free descriptor, the client must be accepted to be refused. */
+/*
+ * Without a free descriptor, the client must be accepted to be refused. If that is
+ * impossible, since others have taken the system's last ones, epoll reports the client
+ * again at once: wait a moment, so that slbnd does not spin.
+ */
 static int accept_client(struct api *api)
 {
+	static const struct timespec moment = { .tv_nsec = 1000000 };
 	const int flags = SOCK_CLOEXEC | SOCK_NONBLOCK;
-	int fd = accept4(api->fd, NULL, NULL, flags);
+	int fd;
 
-	if (fd >= 0 || (errno != EMFILE && errno != ENFILE) || api->spare < 0)
+	if (api->spare < 0)
+		api->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	fd = accept4(api->fd, NULL, NULL, flags);
+	if (fd >= 0 || (errno != EMFILE && errno != ENFILE))
 		return fd;
+	if (api->spare < 0) {
+		nanosleep(&moment, NULL);
+		return -1;
+	}
 	close(api->spare);
 	fd = accept4(api->fd, NULL, NULL, flags);
 	if (fd >= 0)
@@ -795,6 +810,8 @@ void api_serve(struct api *api, struct client *client, u32 events, u64 now)
 			return;
 		}
 		serve_request(api, client, &request, length, now);
+		if (request.type == SLBN_ASK_STATUS)
+			turn = REQUESTS;
 		/* It may contain a key. */
 		explicit_bzero(&request, sizeof(request));
 	}
