@@ -56,6 +56,9 @@ static const struct {
 	{ "aimd32", { .alpha = 32000, .beta = 875 } },
 };
 
+/* Of Yang and Lam: with alpha 1000 twice the rate of Reno; with 999 it is 26 times. */
+#define GAIMD_BETA_USER_MAX 875
+
 static const struct cc_family gaimd_family;
 static struct gaimd_params gaimd_initial = GAIMD_DEFAULT;
 static unsigned int gaimd_net_id __read_mostly;
@@ -75,12 +78,14 @@ static const struct cc_param gaimd_params[] = {
 		.offset = offsetof(struct gaimd_params, beta),
 		.min = GAIMD_BETA_MIN,
 		.max = GAIMD_BETA_MAX,
+		.user_max = GAIMD_BETA_USER_MAX,
 	},
 	{
 		.family = &gaimd_family,
 		.name = "gaimd_beta_ecn",
 		.offset = offsetof(struct gaimd_params, beta_ecn),
 		.max = GAIMD_BETA_MAX,
+		.user_max = GAIMD_BETA_USER_MAX,
 	},
 };
 

@@ -205,6 +205,10 @@ BY_USERS = [
     ("gaimd_preset", "aimd32", False),
     ("gaimd_preset", "tcp", True),
     ("gaimd_preset", "td-friendly 100", False),  # alpha 2455
+    ("gaimd_beta", "875", True),
+    ("gaimd_beta", "876", False),
+    ("gaimd_beta_ecn", "876", False),
+    ("gaimd_preset", "td-friendly 876", False),
     ("bic_smax", "32000", True),
     ("bic_smax", "32001", False),
     ("bic_preset", "linux", True),
