@@ -78,11 +78,14 @@ static const struct cc_family bic_family;
 static struct bic_settings bic_initial = { .params = BIC_PAPER };
 static unsigned int bic_net_id __read_mostly;
 
-#define BIC_PARAM(member, from, to)                                     \
+/* The paper's. With 1023 a loss would hardly lower the window. */
+#define BIC_BETA_USER_MAX 896
+
+#define BIC_PARAM(member, from, to, user)                               \
 	{                                                               \
 		.family = &bic_family, .name = "bic_" #member,          \
 		.offset = offsetof(struct bic_settings, params.member), \
-		.min = (from), .max = (to),                             \
+		.min = (from), .max = (to), .user_max = (user),         \
 	}
 
 enum {
@@ -105,10 +108,10 @@ static const struct cc_param bic_params[] = {
 		.max = 1000000,
 		.user_max = 32000, /* the paper's */
 	},
-	[BIC_SMIN] = BIC_PARAM(smin, 1, 1000000),
-	[BIC_BETA] = BIC_PARAM(beta, 1, BIC_BETA_SCALE - 1),
-	[BIC_LOW] = BIC_PARAM(low_window, 0, 1000000),
-	[BIC_FAST] = BIC_PARAM(fast_convergence, 0, 1),
+	[BIC_SMIN] = BIC_PARAM(smin, 1, 1000000, 0),
+	[BIC_BETA] = BIC_PARAM(beta, 1, BIC_BETA_SCALE - 1, BIC_BETA_USER_MAX),
+	[BIC_LOW] = BIC_PARAM(low_window, 0, 1000000, 0),
+	[BIC_FAST] = BIC_PARAM(fast_convergence, 0, 1, 0),
 	[BIC_FORM] = {
 		.family = &bic_family,
 		.name = "bic_form",
@@ -122,7 +125,7 @@ static const struct cc_param bic_params[] = {
 		.offset = offsetof(struct bic_settings, initial_ssthresh),
 		.max = S32_MAX,
 	},
-	[BIC_BETA_ECN] = BIC_PARAM(beta_ecn, 0, BIC_BETA_SCALE - 1),
+	[BIC_BETA_ECN] = BIC_PARAM(beta_ecn, 0, BIC_BETA_SCALE - 1, BIC_BETA_USER_MAX),
 };
 
 static int bic_preset_set(void *settings, const char *text)

@@ -211,6 +211,9 @@ BY_USERS = [
     ("gaimd_preset", "td-friendly 876", False),
     ("bic_smax", "32000", True),
     ("bic_smax", "32001", False),
+    ("bic_beta", "896", True),
+    ("bic_beta", "897", False),
+    ("bic_beta_ecn", "897", False),
     ("bic_preset", "linux", True),
 ]
 
@@ -219,7 +222,9 @@ BY_USERS = [
 def test_users_cannot_set_values_for_laboratories(name: str, value: str, permitted: bool) -> None:
     """In a user namespace of their own, where they have all capabilities."""
     read = f"sysctl -n net.ipv4.{name}"
-    script = f'{read}; sysctl -qw "net.ipv4.{name}={value}"; {read}'
+    # Lower values than the limits: to keep one above them is permitted.
+    start = "sysctl -qw net.ipv4.gaimd_beta=500 net.ipv4.bic_beta=500"
+    script = f'{start}; {read}; sysctl -qw "net.ipv4.{name}={value}"; {read}'
     done = sh(f"setpriv --reuid=65534 --clear-groups unshare -rn sh -c '{script}'")
     before, *error, after = done.stdout.splitlines()
     if permitted:
