@@ -315,6 +315,35 @@ def test_files_of_one_name_are_refused(tmp_path: Path) -> None:
     assert (tmp_path / "x").read_text() == "mine" and len(list(tmp_path.iterdir())) == 1
 
 
+@pytest.mark.parametrize(
+    "names",
+    [("x.new", "x"), ("x", "x.new"), ("-", "x"), ("link", "x")],
+    ids=["temporary-second", "temporary-first", "stdout", "link"],
+)
+def test_files_that_become_one_are_refused(tmp_path: Path, names: tuple[str, str]) -> None:
+    """By the name of a temporary file, by the shell, or by a link."""
+    (tmp_path / "x").write_text("mine")
+    (tmp_path / "link").symlink_to("x")
+    out, sessions = (name if name == "-" else f"{tmp_path}/{name}" for name in names)
+    with (tmp_path / "x").open("a") as stdout:
+        done = subprocess.run(
+            [PROGRAM, "topology", "line", "--out", out, "--sessions-out", sessions],
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 2 and "cannot be the same file" in done.stderr
+    assert (tmp_path / "x").read_text() == "mine" and len(list(tmp_path.iterdir())) == 2
+
+
+def test_file_with_the_temporary_name_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "x.new").write_text("mine")
+    done = slbnsim("topology", "line", "--out", f"{tmp_path}/x")
+    assert done.returncode == 2 and "x.new: File exists" in done.stderr
+    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("x.new", "mine")]
+
+
 def test_help() -> None:
     for arguments in (["--help"], ["line", "--help"]):
         done = slbnsim("topology", *arguments)

@@ -10,6 +10,7 @@
 #include "topology.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -388,21 +389,42 @@ static void end_by_signal(int number)
 	raise(number);
 }
 
+/* Is a name that of the file that the other output writes? One file may have two names. */
+static bool is_other(const struct output *output, const char *name)
+{
+	const struct output *other = &outputs[output == outputs];
+	struct stat one, two;
+
+	return other->file && !stat(name, &one) && S_ISREG(one.st_mode) &&
+	       !fstat(fileno(other->file), &two) && one.st_dev == two.st_dev &&
+	       one.st_ino == two.st_ino;
+}
+
 static void open_output(struct output *output, const char *name)
 {
 	struct stat present;
 	char *temporary;
+	int fd;
 
 	output->name = name;
 	output->file = stdout;
 	if (!strcmp(name, "-"))
 		return;
+	if (is_other(output, name))
+		refuse(ONE_FILE);
 	if (!lstat(name, &present) && !S_ISREG(present.st_mode)) {
-		output->file = fopen(name, "we");
+		/* What a link leads to is kept until the other name is known. */
+		fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+		output->file = fd < 0 ? NULL : fdopen(fd, "w");
 	} else {
 		temporary = alloc_array(strlen(name) + sizeof(".new"), 1);
 		strcat(strcpy(temporary, name), ".new");
-		output->file = fopen(temporary, "we");
+		/* Not a file of somebody else. */
+		output->file = fopen(temporary, "wxe");
+		if (!output->file && is_other(output, temporary))
+			refuse(ONE_FILE);
+		if (!output->file && errno == EEXIST)
+			refuse("%s: %s", temporary, strerror(errno));
 		if (output->file)
 			output->temporary = temporary;
 	}
@@ -410,15 +432,19 @@ static void open_output(struct output *output, const char *name)
 		refuse("%s: %s", name, strerror(errno));
 }
 
-/* One file may have two names. */
-static void refuse_one_file(void)
+/* What is not written to a temporary file begins anew. */
+static void empty_outputs(void)
 {
-	struct stat one, other;
+	struct output *output;
+	struct stat present;
 
-	if (!fstat(fileno(outputs[0].file), &one) && S_ISREG(one.st_mode) &&
-	    !fstat(fileno(outputs[1].file), &other) &&
-	    one.st_dev == other.st_dev && one.st_ino == other.st_ino)
-		refuse(ONE_FILE);
+	for (output = outputs; output < outputs + 2; output++)
+		if (output->file && output->file != stdout &&
+		    !output->temporary &&
+		    !fstat(fileno(output->file), &present) &&
+		    S_ISREG(present.st_mode) &&
+		    ftruncate(fileno(output->file), 0))
+			refuse("%s: %s", output->name, strerror(errno));
 }
 
 static void close_outputs(void)
@@ -531,9 +557,13 @@ void topology(int argc, char **argv)
 	open_output(&outputs[0], plan.out);
 	if (plan.sessions_out) {
 		open_output(&outputs[1], plan.sessions_out);
-		refuse_one_file();
-		write_sessions(&net, outputs[1].file);
+		/* As the temporary file of the second one, or by a link. */
+		if (outputs[0].temporary && is_other(&outputs[0], plan.out))
+			refuse(ONE_FILE);
 	}
+	empty_outputs();
+	if (plan.sessions_out)
+		write_sessions(&net, outputs[1].file);
 	write_topology(&net, outputs[0].file, about.text);
 	close_outputs();
 	net_free(&net);
