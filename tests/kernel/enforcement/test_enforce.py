@@ -15,8 +15,10 @@ import random
 import signal
 import socket
 import struct
+import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -810,6 +812,41 @@ def test_foreign_filter_with_our_preference(net: Chain, enforce_try: str) -> Non
     with enforcer(node, enforce_try) as made:
         assert "another program's filter" in made.ask("open e1")[0]
     assert attached(node, "e1") == before
+
+
+def test_foreign_filter_at_ingress(net: Chain, enforce_try: str, tmp_path: Path) -> None:
+    """Nothing is attached: to detach it again would begin the next attempt."""
+    node = net.nodes[1]
+    fq_at_root(net)
+    node.sh("tc qdisc add dev e1 clsact")
+    node.sh(f"tc filter add dev e1 ingress pref {PREFERENCE} protocol all matchall action ok")
+    seen = tmp_path / "seen"
+    with enforcer(node, enforce_try) as made, seen.open("w") as output:
+        made.set_windows(True)
+        with node.entered():
+            monitor = subprocess.Popen(["tc", "monitor"], stdout=output)
+        try:
+            node.sh("tc filter add dev e1 egress pref 10 protocol ip matchall action ok")
+            wait_for(lambda: "pref 10 " in seen.read_text())
+            assert "another program's filter" in made.ask("open e1")[0]
+            node.sh("tc filter del dev e1 egress pref 10")
+            wait_for(lambda: seen.read_text().count("pref 10 ") > 1)
+        finally:
+            monitor.terminate()
+            monitor.wait()
+    assert f"pref {PREFERENCE} " not in seen.read_text()
+
+
+def test_foreign_filter_beside_ours(net: Chain, enforce_try: str) -> None:
+    """Ours goes: without its default class it would drop what has no session."""
+    node = net.nodes[1]
+    fq_at_root(net)
+    with enforcer(node, enforce_try) as made:
+        made.open("e1")
+        foreign = "bpf bytecode '1,6 0 0 0' flowid 1:1"
+        node.sh(f"tc filter add dev e1 egress pref {PREFERENCE} protocol all {foreign}")
+        assert "another program's filter" in made.check()
+        assert "slbnd_" not in attached(node, "e1")[1]
 
 
 def test_required_capabilities(net: Chain, enforce_try: str) -> None:

@@ -441,19 +441,22 @@ bool edt_attach(struct edt *edt, u32 number, const struct edt_device *wanted,
 	LIBBPF_OPTS(bpf_tc_opts, filter, .flags = BPF_TC_F_REPLACE,
 		    .priority = TC_PREFERENCE);
 	struct edt_device *device = &edt->devices[number];
-	u32 windows[2] = { device->windows[0], device->windows[1] };
+	const struct edt_device before = *device;
 	u32 handle = 0;
 	bool attached = device->index, exists;
 	u64 index = wanted->index;
 	int err;
 
 	*device = *wanted;
-	memcpy(device->windows, windows, sizeof(windows));
+	/* What is attached, for edt_detach(), whatever fails here. */
+	device->handle = before.handle;
+	memcpy(device->windows, before.windows, sizeof(before.windows));
 	err = bpf_map_update_elem(devices_fd(edt), &index, &values, BPF_ANY);
 	if (err)
 		return tc_fail(error, "BPF: devices: %s", strerror(-err));
 	count_no_fq(edt);
-	if (!edt_choose_handle(device, &egress, &handle, &exists, error))
+	if (!edt_choose_handle(device, &egress, &handle, &exists, error) ||
+	    !windows_can_attach(edt, device, error))
 		return false;
 	device->handle = handle;
 	/* A filter that existed before may be that of an slbnd that crashed. */

@@ -181,6 +181,30 @@ void windows_remove_stale(struct edt_device *device)
 }
 
 /**
+ * windows_can_attach() - is the place of no program another one's?
+ * @edt: from edt_open()
+ * @device: has clsact
+ * @error: set if one is
+ *
+ * To be asked before the first program is attached: if that were detached again, the
+ * notification would begin the next attempt, without end.
+ *
+ * Return: whether windows_attach() finds its places.
+ */
+bool windows_can_attach(const struct edt *edt, const struct edt_device *device,
+			const struct tc_error *error)
+{
+	bool wanted = edt->windows || edt->marks, exists;
+	u32 n, handle = 0;
+
+	for (n = 0; n < PLACES && wanted; n++)
+		if (!edt_choose_handle(device, &places[n], &handle, &exists,
+				       error))
+			return false;
+	return true;
+}
+
+/**
  * windows_attach() - attach the programs to a device, or detach them; marks use them, too
  * @edt: from edt_open()
  * @device: attached at egress, so it has clsact

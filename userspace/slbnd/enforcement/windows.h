@@ -43,6 +43,8 @@ struct tc_error;
 
 void windows_size(struct rates *rates, u32 flows, u32 connections);
 int windows_configure(struct edt *edt, const struct windows_config *config);
+bool windows_can_attach(const struct edt *edt, const struct edt_device *device,
+			const struct tc_error *error);
 bool windows_attach(struct edt *edt, struct edt_device *device,
 		    const struct tc_error *error);
 void windows_detach(struct edt_device *device);
