@@ -241,7 +241,7 @@ report:
 PUBLISHED := docs/figures
 FIGURES_DATA := $(PUBLISHED)/data.tar.xz
 # In a directory $$out, which is removed at the shell's end, also at a signal.
-UNPACKED = out=$$(mktemp -d); trap 'rm -rf "$$out"' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; \
+UNPACKED = out=$$(mktemp -d); trap 'rm -rf "$$out"' EXIT; trap 'exit 129' HUP; trap 'exit 130' INT; trap 'exit 143' TERM; \
 	tar -C "$$out" -xJf $(FIGURES_DATA)
 
 .PHONY: publish-figures
@@ -250,8 +250,13 @@ publish-figures:
 	@$(REPORT)
 	install -d $(PUBLISHED)
 	install -m 644 $(OUT)/reproduction.md docs
+	@set -e; new=$$(mktemp); \
+	trap 'rm -f "$$new" $(FIGURES_DATA).new' EXIT; \
+	trap 'exit 129' HUP; trap 'exit 130' INT; trap 'exit 143' TERM; \
 	tar -C $(OUT) --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX \
-		--exclude='.*' -cf - data | xz -9e > $(FIGURES_DATA)
+		--exclude='.*' -cf "$$new" data; \
+	xz -9e <"$$new" >$(FIGURES_DATA).new; \
+	mv $(FIGURES_DATA).new $(FIGURES_DATA)
 
 # Only after changes of sources that cannot change a number (a renamed file, a comment): the
 # published runs get the fingerprints of today's sources, and the page is written again.

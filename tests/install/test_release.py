@@ -146,12 +146,15 @@ def test_archive_packs_itself(archive: Path, unpacked: Path) -> None:
 
 
 @pytest.mark.tier("test")
-def test_a_signal_leaves_no_part_of_an_archive(clone: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_no_part_of_an_archive(
+    clone: Path, tmp_path: Path, number: signal.Signals
+) -> None:
     """It arrives while the archive is compressed."""
     for name in ("programs", "scratch", "out"):
         (tmp_path / name).mkdir()
     compress = tmp_path / "programs" / "xz"
-    compress.write_text("#!/bin/sh\necho part\nkill -TERM $PPID\n")
+    compress.write_text(f"#!/bin/sh\necho part\nkill -{number} $PPID\n")
     compress.chmod(0o755)
     done = subprocess.run(
         [clone / "scripts" / "dist", tmp_path / "out"],
@@ -161,7 +164,7 @@ def test_a_signal_leaves_no_part_of_an_archive(clone: Path, tmp_path: Path) -> N
         },
         check=False,
     )
-    assert done.returncode == 128 + signal.SIGTERM
+    assert done.returncode == 128 + number
     assert not list((tmp_path / "scratch").iterdir()) and not list((tmp_path / "out").iterdir())
 
 
