@@ -17,7 +17,7 @@ from fairlab.compare import measures, sizes, studies
 from fairlab.compare.plan import Plan
 from fairlab.compare.stacks import CCS, STACKS, cases
 from fairlab.compare.workloads import WORKLOADS, Workload
-from fairlab.figures import comparisons
+from fairlab.figures import comparisons, fingerprints
 from fairlab.model.errors import CannotRunError
 from fairlab.model.network import Edge, End, Trunk
 from fairlab.net import netlink
@@ -36,9 +36,23 @@ from fairlab.slbn.network import (
     trunks,
 )
 
-from tests.lab.labtools import assert_refused, call_fairlab, run_fairlab
+from tests.lab.labtools import TOP, assert_refused, call_fairlab, run_fairlab
+from tests.lab.test_gallery import LAB, imported
 
 MBIT = 10**6
+
+
+def test_runs_declare_all_their_sources() -> None:
+    """Stacks and workloads are in a run's description; the checks of the gate change no number."""
+    plan = Plan.of(WORKLOADS["backbone"], "slbn-fifo", "cubic", 1)
+    declared = {path.resolve() for path in fingerprints.files(TOP, plan.sources())}
+    needed: set[Path] = set()
+    todo = {LAB / "fairlab/compare/plan.py"}
+    while todo:
+        needed |= todo
+        todo = set().union(*map(imported, todo)) - needed
+        todo = {path for path in todo if path.stem not in ("stacks", "workloads", "trust")}
+    assert {path.resolve() for path in needed} <= declared
 
 
 def test_interval_is_students() -> None:

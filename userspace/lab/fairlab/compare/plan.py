@@ -94,9 +94,10 @@ class Plan(Plain, Measured[Numbers]):
 
     def sources(self) -> tuple[str, ...]:
         found = [*engine.SOURCES, "userspace/traffic"]
-        own = ("experiment", "guest", "network", "record")
+        own = ("agents", "experiment", "guest", "keys", "maxmin", "mesh", "network", "record")
         found += [f"userspace/lab/fairlab/slbn/{name}.py" for name in own]
-        found += [f"userspace/lab/fairlab/compare/{name}.py" for name in ("plan", "stack")]
+        found += [f"userspace/lab/fairlab/results/{name}.py" for name in ("statistics", "waits")]
+        found += [f"userspace/lab/fairlab/compare/{name}.py" for name in ("plan", "sizes", "stack")]
         if "drr_fq" in STACKS[self.stack].kind:
             found.append("sch_drr_fq")
         if self.cc in ("bic", "gaimd"):
