@@ -287,7 +287,8 @@ static __be16 drr_fq_find_ip(const struct sk_buff *skb, int *at)
 /*
  * Set @class to that of the packet's mark, if it has one that is believed. If it
  * leaves the domain, restore the DSCP of its host. A mark that is not believed is
- * cleared. Returns false if there is no memory for that.
+ * cleared. Returns false if there is no memory for that, or if a mark may be behind
+ * more tags than are searched: routers remove any number of tags without a VLAN.
  */
 static bool drr_fq_read_mark(struct Qdisc *sch, struct sk_buff *skb, u32 *class)
 {
@@ -304,7 +305,8 @@ static bool drr_fq_read_mark(struct Qdisc *sch, struct sk_buff *skb, u32 *class)
 	else if (protocol == htons(ETH_P_IPV6))
 		length = sizeof(struct ipv6hdr);
 	else
-		return true;
+		return protocol || !eth_type_vlan(skb->protocol) ||
+		       drr_fq_in_domain(sch, skb);
 	octets = skb_header_pointer(skb, at, sizeof(buffer), buffer);
 	if (!octets || skb->len < at + length)
 		return true;

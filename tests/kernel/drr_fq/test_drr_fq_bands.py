@@ -825,6 +825,18 @@ def test_marks_behind_two_tags() -> None:
         assert [band.marks_cleared for band in on.bands] == [4 * len(MARKS)] * 2 + [0]
 
 
+@pytest.mark.parametrize("tags", [8, 9, 30])
+def test_marks_behind_many_tags_are_dropped(tags: int) -> None:
+    """The next router would remove all tags without a VLAN, and believe the mark."""
+    with link("qdisc add dev a0 root handle 10: drr_fq bands domain 5") as on:
+        with bridged("a0") as sender, all_frames("b0") as receiver:
+            frame = marked_v4(on, 3 << 2)
+            sender.send(frame[:12] + bytes.fromhex("81000000") * tags + frame[12:])
+            sender.send(marked_v4(on, 0))
+            assert [traffic_class(each) for each in received(receiver, 1)] == [0]
+        assert sum(band.sent_packets for band in on.bands) == 1
+
+
 def test_a_host_behind_two_tags_has_one_queue() -> None:
     with valved(f"{PATIENT} hosts 65536") as on, bridged("a0") as sender:
         # As many as the sender may have in queues.

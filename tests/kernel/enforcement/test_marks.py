@@ -188,7 +188,6 @@ def test_packets_of_sessions_are_assigned(made: Enforcer) -> None:
 def test_forged_marks_are_cleared(made: Enforcer) -> None:
     """Of hosts, of this router, and of others; other DSCPs are left alone."""
     count = 0
-    # Behind more tags than are read, no router looks for a mark either.
     packets = {name: shape[0] for name, shape in SHAPES.items() if "three" not in name}
     for ingress in (INDICES[0], 0, INDICES[1]):
         for name, packet in packets.items():
@@ -199,6 +198,8 @@ def test_forged_marks_are_cleared(made: Enforcer) -> None:
                 forged = dscp in MARKS
                 count += forged
                 assert (verdict, left) == (PASS, with_dscp(packet, 0 if forged else dscp, 1)), name
+        # Behind more tags than are searched, there may be a mark.
+        assert made.leave(SHAPES["IPv4 three tags"][0], ingress)[0] == DROP
     assert made.read_marks().cleared == count
 
 

@@ -331,6 +331,9 @@ static __noinline int marks_write(struct __sk_buff *skb, u32 band)
 	if (!sums || !marking)
 		return 0;
 	protocol = find_ip(skb, &marking->packet, (__be16 *)&marking->near);
+	/* The next router removes any number of tags without a VLAN. */
+	if (is_tag(protocol))
+		return 0;
 	v4 = protocol == bpf_htons(ETH_P_IP);
 	if ((!v4 && protocol != bpf_htons(ETH_P_IPV6)) ||
 	    !load(skb, &marking->packet, &marking->near, sizeof(marking->near)))
