@@ -141,7 +141,7 @@
  * WINDOW_DRAIN they are taken for a longer path. Both in ns.
  */
 #define WINDOW_QUEUE 1000000ULL
-#define WINDOW_DRAIN 1000000000ULL
+#define WINDOW_DRAIN 250000000ULL
 
 /* The longest window of TCP, and the largest scale (RFC 7323, 2.3). */
 #define WINDOW_MAX 0x40000000U
