@@ -24,6 +24,8 @@ KEYS = {
     **{"prev-a": "previous_A", "prev-tag": "previous_tag"},
 }
 OPTIONS = {"key-ids": "keys"}
+#: Options that slbnctl shows only if they are not the default.
+DEFAULTS = {"headroom_auto": 0, "quiet": 0, "unassigned": 50}
 KEY = "000102030405060708090a0b0c0d0e0f"
 
 
@@ -45,6 +47,7 @@ def as_slbnctl(link: dict[str, Any]) -> dict[str, Any]:
     options = {
         OPTIONS.get(key, key.replace("-", "_")): value for key, value in link["options"].items()
     }
+    options = {key: value for key, value in options.items() if DEFAULTS.get(key) != value}
     handle = f"{int(str(link['handle']), 0) >> 16:x}:"
     return {**named, **state, **sums, "handle": handle, "options": options}
 
@@ -72,9 +75,10 @@ def main() -> None:
     # This validates the specification against the kernel's schema.
     schema = str(ynl_directory / "Documentation/netlink/genetlink.yaml")
     ynl = YnlFamily(spec, schema)
-    listener = YnlFamily(spec, schema)
-    listener.ntf_subscribe("share")
-    listener.ntf_subscribe("link")
+    # Each of them can subscribe once: ntf_subscribe() binds the socket.
+    shares, links = YnlFamily(spec, schema), YnlFamily(spec, schema)
+    shares.ntf_subscribe("share")
+    links.ntf_subscribe("link")
 
     def compare() -> list[dict[str, Any]]:
         found = [as_slbnctl(link) for link in ynl.dump("link-get", {})]
@@ -105,14 +109,21 @@ def main() -> None:
     assert "rate must be" in error, error
 
     sh("slbnctl link set d1 rate 5mbit")
-    # Wait for the event: the rate less the headroom. The machine's timeout is the only limit.
+    # Wait for the events: the rate less the headroom. The machine's timeout is the only limit.
     while not any(
         (event["name"], event["msg"]["ifname"]) == ("share-event", "d1")
         and event["msg"]["state"]["share"] == 4750000
-        for event in listener.async_msg_queue
+        for event in shares.async_msg_queue
     ):
         time.sleep(0.1)
-        listener.check_ntf()
+        shares.check_ntf()
+    while not any(
+        (event["name"], event["msg"]["ifname"]) == ("link-change-ntf", "d1")
+        and event["msg"]["options"]["rate"] == 5000000
+        for event in links.async_msg_queue
+    ):
+        time.sleep(0.1)
+        links.check_ntf()
 
     # The links are idle now: compare once more.
     print(f"equal numbers: {sum(len(link) + len(link['options']) for link in compare())}")
