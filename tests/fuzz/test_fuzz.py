@@ -287,7 +287,7 @@ PLANTED = {
         "if (slbn_is_upstream(pkt) || pkt->again)",
         "if (slbn_is_upstream(pkt))",
     ),
-    "hold of the memory ignored": ("link", "slbn_core.h", "found->held = entry->held;", ""),
+    "hold of the memory ignored": ("link", "slbn_core.h", "found->held = entry->held;", ";"),
     "room of the previous ledger ignored": (
         "link",
         "slbn_core.h",
@@ -387,8 +387,14 @@ PLANTED = {
 PLACES = {
     **dict.fromkeys(("wire", "link", "source"), "include/fairpath/slbn"),
     **dict.fromkeys(READER_SEEDS, "userspace/slbnsim"),
-    "state": "userspace/slbnd",
+    "state": "userspace/slbnd/sessions",
 }
+
+#: What is compiled with them.
+TREE = (
+    "include/fairpath/slbn",
+    *(f"userspace/{name}" for name in ("common", "libslbn", "slbnd", "slbnsim")),
+)
 
 
 @pytest.mark.tier("all")
@@ -396,7 +402,7 @@ PLACES = {
 def test_planted_bug_is_detected(tmp_path: Path, bug: str) -> None:
     name, file, right, wrong = PLANTED[bug]
     tree = tmp_path / "tree"
-    for place in set(PLACES.values()):
+    for place in TREE:
         shutil.copytree(TOP / place, tree / place)
     planted = tree / PLACES[name] / file
     text = planted.read_text()
