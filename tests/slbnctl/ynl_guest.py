@@ -61,6 +61,16 @@ def error_of(error: type[Exception], request: Callable[[], object]) -> str:
     raise AssertionError("no error")
 
 
+def wait_for_event(family: Any, name: str, is_right: Callable[[dict[str, Any]], bool]) -> None:
+    """Wait for an event of d1. The machine's timeout is the only limit."""
+    while not any(
+        event["name"] == name and event["msg"]["ifname"] == "d1" and is_right(event["msg"])
+        for event in family.async_msg_queue
+    ):
+        time.sleep(0.1)
+        family.check_ntf()
+
+
 def main() -> None:
     ynl_directory, spec = Path(sys.argv[1]), sys.argv[2]
     from lib import NlError, YnlFamily  # type: ignore[import-not-found]
@@ -109,21 +119,9 @@ def main() -> None:
     assert "rate must be" in error, error
 
     sh("slbnctl link set d1 rate 5mbit")
-    # Wait for the events: the rate less the headroom. The machine's timeout is the only limit.
-    while not any(
-        (event["name"], event["msg"]["ifname"]) == ("share-event", "d1")
-        and event["msg"]["state"]["share"] == 4750000
-        for event in shares.async_msg_queue
-    ):
-        time.sleep(0.1)
-        shares.check_ntf()
-    while not any(
-        (event["name"], event["msg"]["ifname"]) == ("link-change-ntf", "d1")
-        and event["msg"]["options"]["rate"] == 5000000
-        for event in links.async_msg_queue
-    ):
-        time.sleep(0.1)
-        links.check_ntf()
+    # The rate less the headroom.
+    wait_for_event(shares, "share-event", lambda msg: msg["state"]["share"] == 4750000)
+    wait_for_event(links, "link-change-ntf", lambda msg: msg["options"]["rate"] == 5000000)
 
     # The links are idle now: compare once more.
     print(f"equal numbers: {sum(len(link) + len(link['options']) for link in compare())}")

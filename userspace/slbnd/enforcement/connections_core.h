@@ -5,10 +5,10 @@
  * Places are shared as by max-min fairness: the newcomer takes one of the host that
  * has the most, if those are at least two more than its own host has, and otherwise one
  * of its own. One more is enough if the place was silent for CONNECTIONS_SILENT, or
- * CONNECTIONS_SILENT_UNREPORTED if its connection is of no use to slbnd. So a host never
- * loses a place to one that would have more than it then. Of a host's
- * places, connections that were never reported are replaced first, and those that were
- * silent for longer before others.
+ * CONNECTIONS_SILENT_UNREPORTED if its connection was never reported and no session
+ * matches it. So a host never loses a place to one that would have more than it then.
+ * Of a host's places, connections that were never reported are replaced first, and
+ * those that were silent for longer before others.
  *
  * The includer defines connections_read(). Functions that are not static are verified
  * once, not for each state of their callers; and the verifier follows all branches.
