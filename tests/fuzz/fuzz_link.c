@@ -16,14 +16,16 @@
  * - No number wraps, the share of weight 1 is between P / N and P, the memory
  *   is consistent, forwarded packets are valid, and dropped ones have changed
  *   nothing.
- * - Unless packets are forged, and while the memory has all sessions, the
- *   ledgers are exact: N, NR, BF and A are the sums over what the link recorded
- *   last for each session, and nothing was clamped.
+ * - Unless packets are forged, the ledgers are exact: N, NR, BF and A are the
+ *   sums over what the link recorded last for each session, and nothing was
+ *   clamped. Without memory this holds until a packet is copied, retransmitted
+ *   or overtaken.
  * - With commit on, while no packet is forged, the sum of the rates in use
  *   is at most the capacity, or what was held when it fell; A is at most that,
  *   or only falls, but for sessions that return after their lease; the link
- *   grants no more than that leaves; and it holds at least what a session uses.
- *   Without memory A may be larger, and packets must not be duplicated.
+ *   grants no more than that leaves; it holds at least what a session uses, and
+ *   A is at least what it holds. Without memory A may be larger, and packets must
+ *   not be duplicated.
  */
 #include "fuzz.h"
 
@@ -103,7 +105,8 @@ struct session {
  * @limit: capacity, or what may have been in use when it fell, bit/s
  * @top: largest A that the next operation may leave, bit/s
  * @forged: the link has processed forged packets, or may have
- * @inexact: the sums may differ from what the link recorded
+ * @inexact: the sums may differ from what the link recorded: it has no memory,
+ *	and packets were copied, retransmitted or overtaken
  * @unsafe: what the commit assumes of packets, epochs or leases does not hold
  * @flooded: BF or A was set to a value that packets cannot reach so soon
  * @sessions: sessions; the link is hop n of the path of session n
@@ -206,7 +209,7 @@ static bool is_counted(const struct world *w, const struct session *session)
 static void check_commit(struct world *w)
 {
 	u64 A = w->v.cur.A + w->v.prev.A;
-	u64 used = 0;
+	u64 used = 0, held = 0;
 	u32 i;
 
 	if (!w->p.commit || w->forged || w->unsafe)
@@ -219,10 +222,13 @@ static void check_commit(struct world *w)
 
 		used += session->src.rate;
 		/* Before it is counted, its lease was given by others. */
-		if (is_counted(w, session))
-			HOLDS(session->held >= session->src.rate);
+		if (!is_counted(w, session))
+			continue;
+		HOLDS(session->held >= session->src.rate);
+		held += session->held;
 	}
 	HOLDS(used <= w->limit);
+	HOLDS(A >= held);
 	/* Once it is below the capacity it stays there. */
 	if (w->now >= w->v.quiet_until)
 		w->limit = fp_max64(w->p.C, fp_min64(w->limit, A));
@@ -595,10 +601,15 @@ static void send_packet(struct world *w, struct flight *flight, u8 at)
 
 	slbn_source_transmit(&session->src, w->now);
 	memset(flight, 0, sizeof(*flight));
-	for (i = 0; i < FLIGHTS; i++)
-		w->unsafe |= w->inexact && w->flights[i].pkt.type &&
-			     w->flights[i].session == at &&
-			     w->flights[i].pkt.seq == session->src.pkt.seq;
+	w->inexact |= !w->p.rows && session->src.pkt.again;
+	for (i = 0; i < FLIGHTS; i++) {
+		const struct flight *other = &w->flights[i];
+
+		if (w->p.rows || !other->pkt.type || other->session != at)
+			continue;
+		w->inexact = true;
+		w->unsafe |= other->pkt.seq == session->src.pkt.seq;
+	}
 	flight->pkt = session->src.pkt;
 	memcpy(flight->slots, session->src.slot, sizeof(flight->slots));
 	flight->session = at;
@@ -693,7 +704,8 @@ static void operate(struct world *w)
 					&flight->pkt, flight->slots, w->now);
 		break;
 	case COPY:
-		w->unsafe |= w->inexact;
+		w->inexact |= !w->p.rows;
+		w->unsafe |= !w->p.rows;
 		memmove(&w->flights[draw8(&w->in) % FLIGHTS], flight,
 			sizeof(*flight));
 		break;
@@ -748,8 +760,6 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	w.now = 1000 * MS;
 	w.limit = w.p.C;
 	w.top = w.p.C;
-	/* Without memory, retransmitted packets are counted twice. */
-	w.inexact = !w.p.rows;
 	w.memory = calloc(entries(&w), sizeof(*w.memory));
 	reset(&w);
 	w.v.quiet_until = 0;

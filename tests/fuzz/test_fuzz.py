@@ -301,7 +301,13 @@ PLANTED = {
         "now < v->quiet_until)",
         "now < v->epoch_start)",
     ),
-    "grant above the room": ("link", "slbn_core.h", "fp_min64(pkt->bw, room)", "pkt->bw"),
+    "room not reduced by what is held": (
+        "link",
+        "slbn_core.h",
+        "u64 room = slbn_link_room(p, v);",
+        "u64 room = p->C;",
+    ),
+    "grant above the hold": ("link", "slbn_core.h", "pkt->g = fp_min64(pkt->g, held);", ";"),
     "hold of a copy of the packet lowered": (
         "link",
         "slbn_core.h",
