@@ -124,6 +124,25 @@ def test_bad_input_is_refused(slbnsim: Any, graph: Graph) -> None:
         slbnsim.maxmin(same, [])
 
 
+def test_small_numbers_are_options(slbnsim: Any, graph: Graph) -> None:
+    """Python would write them with an exponent, which slbnsim refuses."""
+    found = slbnsim.run(graph, [slbnsim.Session("s", "a", "c")], pause=1e-5)
+    assert found.answer["configuration"]["pause_ns"] == 10_000
+
+
+@pytest.mark.parametrize("status", ["kill -TERM $$", "exit 143"])
+def test_end_by_a_signal_is_named(
+    slbnsim: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, status: str
+) -> None:
+    """slbnsim ends by itself, with 128 and its number, where it prints what it has."""
+    ended = tmp_path / "slbnsim"
+    ended.write_text(f"#!/bin/sh\n{status}\n")
+    ended.chmod(0o755)
+    monkeypatch.setenv("SLBNSIM", str(ended))
+    with pytest.raises(slbnsim.Error, match="Terminated"):
+        slbnsim.algorithms()
+
+
 def test_missing_program_is_named(slbnsim: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLBNSIM", "/no/such/program")
     with pytest.raises(slbnsim.Error, match="/no/such/program: No such file"):

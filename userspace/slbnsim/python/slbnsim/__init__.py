@@ -169,7 +169,7 @@ def _words(options: Mapping[str, Any]) -> Iterator[str]:
             yield option
         elif value is not False and value is not None:
             for one in value if isinstance(value, list | tuple) else [value]:
-                yield from (option, str(one))
+                yield from (option, _number(one) if isinstance(one, float) else str(one))
 
 
 def _call(words: Sequence[str], text: str = "") -> Any:
@@ -185,7 +185,9 @@ def _call(words: Sequence[str], text: str = "") -> Any:
     except OSError as error:
         raise Error(f"{program()}: {error.strerror}") from None
     if done.returncode:
-        reason = done.stderr.strip() or signal.strsignal(-done.returncode) or "it failed"
+        number = -done.returncode if done.returncode < 0 else done.returncode - 128
+        stopped = signal.strsignal(number) if 0 < number < signal.NSIG else None
+        reason = done.stderr.strip() or stopped or "it failed"
         raise Error(reason.removeprefix("slbnsim: "))
     return json.loads(done.stdout)
 
