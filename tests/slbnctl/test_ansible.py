@@ -67,3 +67,10 @@ def test_units_and_files_are_those_of_the_service() -> None:
     used |= {name for host in inventory.values() for name in host.get("agent", {})}
     assert used == {"check", "config", "hosts", "devices"}
     assert used <= set(re.findall(r"--([a-z-]+)", options.stdout))
+
+
+def test_agent_restarts_when_its_configuration_changes() -> None:
+    """A reload keeps the devices of before, and reports no error."""
+    (service,) = (task for task in tasks("site.yml") if task["name"] == "Its service")
+    state = service["ansible.builtin.systemd"]["state"]
+    assert state == "{{ 'restarted' if configured.changed else 'started' }}"
