@@ -162,9 +162,12 @@ endef
 dkms-tree:
 	$(foreach name,$(MODULES),$(call copy-dkms-tree,$(name)))
 
-# With DESTDIR, only the trees and hooks: DKMS itself knows no other root.
+# With DESTDIR, only the trees and hooks: DKMS itself knows no other root. One
+# after the other, also with make -j, and nothing is removed for other kernels.
 .PHONY: dkms-install
-dkms-install: check-kernel dkms-uninstall dkms-tree
+dkms-install: check-kernel
+	$(MAKE) --no-print-directory dkms-uninstall
+	$(MAKE) --no-print-directory dkms-tree
 ifeq ($(DESTDIR),)
 	set -e; for name in $(MODULES:%=$(call dkms_name,%)); do \
 		dkms install $$name/$(VERSION) -k $(KERNELRELEASE) --kernelsourcedir $(KERNELDIR); done

@@ -110,7 +110,7 @@ define install-part
 	done
 endef
 remove-part = rm -f $(foreach entry,$($(1)_FILES),'$(DESTDIR)$(lastword $(subst :, ,$(entry)))')
-ldconfig = $(if $(DESTDIR),,ldconfig)
+ldconfig = $(if $(DESTDIR),,$(if $(filter 0,$(shell id -u)),ldconfig))
 
 .PHONY: install-tc install-lib install-agent install-sim install-lab
 install-tc: $(if $(PLUGINS),check-tc $(PLUGINS))
