@@ -55,7 +55,7 @@ _slbnd() {
 	--devices) _fairpath_reply "$cur" -W "$(ls /sys/class/net)" ;;
 	--group) _fairpath_reply "$cur" -g ;;
 	--log-level) _fairpath_reply "$cur" -W 'error warning info debug' ;;
-	--sessions) _fairpath_reply "$cur" -W 'flow pair' ;;
+	--sessions) _fairpath_reply "$cur" -W 'flow pair host prefix/' ;;
 	*) _fairpath_reply "$cur" -W "$("${COMP_WORDS[0]}" --help | _fairpath_words)" ;;
 	esac
 }

@@ -50,7 +50,8 @@ static void explain(void)
 	      "  key      authenticates control packets: FILE has 32 hexadecimal digits, and\n"
 	      "           only its owner may access it (* none)\n"
 	      "\n"
-	      "A * marks the default. Classes: MAJOR:1 control packets, MAJOR:2 all others.\n",
+	      "A * marks the default. Classes: as the root MAJOR:N is TX queue N; below\n"
+	      "another qdisc, MAJOR:1 has control packets, MAJOR:2 all others.\n",
 	      stderr);
 }
 
