@@ -358,6 +358,36 @@ static void bound_without_a_rate(void **state)
 	}
 }
 
+/* Octets acknowledged a second ago count no more, even if the clock of 32 bits has wrapped. */
+static void pause_ends_what_was_acknowledged_lately(void **state)
+{
+	static const u64 pauses[] = { SECOND, 40 * 60 * SECOND,
+				      70 * 60 * SECOND, 80 * 60 * SECOND };
+	u32 n, part, number, field = 0;
+	struct window window;
+	u64 now;
+
+	(void)state;
+	for (n = 0; n < ARRAY_SIZE(pauses); n++) {
+		begin(&window, WINDOW_HOST, syn_options(BOTH, 7, 1460),
+		      syn_options(BOTH, 14, 1460));
+		now = SECOND;
+		number = 0;
+		for (part = 0; part < 2; part++) {
+			u64 until = now + 60 * SECOND;
+
+			for (; now < until; now += 20 * MS) {
+				send_data(&window, now, 0, number, MSS);
+				number += MSS;
+				field = acknowledge(&window, now + 10 * MS,
+						    number, 65535);
+			}
+			assert_in_range(field << 14, 1, WINDOW_OPEN);
+			now += pauses[n];
+		}
+	}
+}
+
 /* The same if the links of the path have stated a share: what the pacer can hold at it. */
 static void share_bounds_without_a_rate(void **state)
 {
@@ -1657,6 +1687,7 @@ static const struct CMUnitTest tests[] = {
 	UNIT_TEST(share_bounds_the_first_window),
 	UNIT_TEST(unknown_is_left_alone),
 	UNIT_TEST(bound_without_a_rate),
+	UNIT_TEST(pause_ends_what_was_acknowledged_lately),
 	UNIT_TEST(first_acknowledgment_grants_little),
 	UNIT_TEST(opening_is_bounded),
 	UNIT_TEST(rate_bounds_the_first_window),

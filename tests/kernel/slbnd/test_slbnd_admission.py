@@ -13,11 +13,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import grp
+import ipaddress
 import os
 import re
 import resource
 import socket
 import statistics
+import struct
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,7 +29,7 @@ import pytest
 from tests.kernel.lib.background import repeated
 from tests.kernel.lib.net import wait_for
 from tests.kernel.lib.slbn import MEGA, Chain, chain
-from tests.kernel.lib.slbn_wire import JOIN, PORT, Packet
+from tests.kernel.lib.slbn_wire import JOIN, PORT, Packet, internet_sum
 from tests.kernel.lib.slbnd import agent, libslbn
 
 pytestmark = pytest.mark.virtual
@@ -36,6 +38,7 @@ HOSTS = "10.0.0.0/24,fd00:0::/64"
 SILENT, ANSWERED = "10.0.2.77", "10.0.3.2"
 #: Address of r1.
 OWN = "10.0.1.1"
+SOL_PACKET, PACKET_VNET_HDR = 263, 15
 #: Weight of a group of hosts (share.h).
 SHARE_WEIGHT = 1024
 
@@ -693,3 +696,55 @@ def test_descriptors_run_out(net: Chain, open_directory: Path) -> None:
             assert client.recv(1) == b""
             assert first.list() == []
         assert slbnd.answers()
+
+
+@contextlib.contextmanager
+def guest(net: Chain) -> Iterator[socket.socket]:
+    """A virtual machine, 10.0.9.2, as a host of r1: its frames have a header of virtio_net.
+
+    Redirected to where they arrive, they are what a tap receives. A veth would count segments.
+    """
+    router = net.nodes[1]
+    router.ip("link add vm type dummy", "addr add 10.0.9.1/24 dev vm", "link set vm up")
+    router.sh("tc qdisc add dev vm clsact")
+    router.sh("tc filter add dev vm egress matchall action mirred ingress redirect dev vm")
+    with router.entered():
+        made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        made.bind(("vm", 0))
+    made.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
+    with made:
+        yield made
+    router.ip("link del vm")
+
+
+def test_merged_packets_of_virtual_machines(net: Chain, tmp_path: Path) -> None:
+    """Their kernel does not say how many segments a packet has."""
+    source, destination = (ipaddress.ip_address(text).packed for text in ("10.0.9.2", ANSWERED))
+    payload = bytes(12 * 1448)
+    tcp = struct.pack("!HHIIBBHHH", 2000, 80, 1, 1, 5 << 4, 0x18, 1000, 0, 0)
+    total = 20 + len(tcp) + len(payload)
+    ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, total, 1, 0x4000, 64, 6, 0, source, destination)
+    ip = ip[:10] + struct.pack("!H", internet_sum(ip)) + ip[12:]
+    # With a partial checksum, TCP over IPv4 in segments of 1448 octets.
+    virtio = struct.pack("=BBHHHH", 1, 1, 54, 1448, 34, 16)
+    options = ("--hosts", "10.0.9.0/24", "--devices", "e1")
+    with guest(net) as sender, agent(net.nodes[1], tmp_path, *options) as slbnd:
+        to = sender.getsockname()[4]
+        frame = virtio + to + bytes.fromhex("020000000902" "0800") + ip + tcp + payload
+        with slbnd.connect() as us:
+            assert sender.send(frame) == len(frame)
+            wait_for(lambda: len(detected(us)) == 1, 5)
+
+
+@pytest.mark.parametrize("options", [(), ("--devices", "e1")], ids=["by conntrack", "by BPF"])
+def test_flows_without_ports(net: Chain, tmp_path: Path, options: tuple[str, ...]) -> None:
+    """Tunnels of hosts get sessions when they have sent enough, as flows with ports do."""
+    with net.nodes[0].entered():
+        tunnel = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ESP)
+    with (
+        agent(net.nodes[1], tmp_path, "--hosts", HOSTS, "--idle", "2s", *options) as slbnd,
+        slbnd.connect() as us,
+        tunnel,
+        repeated(lambda: tunnel.sendto(bytes(1200), (ANSWERED, 0)), 0.02),
+    ):
+        wait_for(lambda: [each.protocol for each in detected(us)] == [socket.IPPROTO_ESP])

@@ -1247,6 +1247,19 @@ static __always_inline void take_place(struct rates_connection *connection,
 	connection->reported = 0;
 }
 
+/*
+ * Segments of a packet. Of those that another system has merged (tap, virtio), the kernel
+ * does not count them before Linux 6.19.
+ */
+static __always_inline u32 count_segments(const struct __sk_buff *skb)
+{
+	u32 segments = skb->gso_segs, size = skb->gso_size;
+
+	if (!segments && size)
+		segments = (skb->len + size - 1) / size;
+	return segments ?: 1;
+}
+
 #include "windows.bpf.h"
 
 /* Count a packet. Returns whether slbnd gets a report; the caller holds the lock. */
@@ -1353,7 +1366,7 @@ static __always_inline void note_arrival(struct __sk_buff *skb,
 	arrival->now = bpf_ktime_get_ns();
 	arrival->boot = bpf_ktime_get_boot_ns();
 	arrival->length = skb->wire_len;
-	arrival->packets = skb->gso_segs ?: 1;
+	arrival->packets = count_segments(skb);
 	scratch->index = skb->ifindex;
 	arrival->longest = longest_wait(scratch);
 	arrival->rate = 0;

@@ -1193,9 +1193,11 @@ static __always_inline u32 window_bound_size(struct window *window, u32 number,
 	s32 took = now - window->since;
 	u64 room;
 
-	if (took >= (s32)lately) {
-		window->passed =
-			took < 2 * (s32)lately ? number - window->from : 0;
+	/* A little less than 0: another CPU. Much less: after more than half an hour. */
+	if (took >= (s32)lately || took < -(s32)lately) {
+		window->passed = took >= 0 && took < 2 * (s32)lately ?
+					 number - window->from :
+					 0;
 		window->from = number;
 		window->since = now;
 	}

@@ -558,7 +558,7 @@ int slbnd_sent(struct __sk_buff *skb)
 		return TC_ACT_SHOT;
 	if (!windows_on || !handed)
 		return TC_ACT_UNSPEC;
-	scratch->segments = skb->gso_segs ?: 1;
+	scratch->segments = count_segments(skb);
 	scratch->mss = skb->gso_size;
 	keep_tcp(skb, scratch);
 	if (scratch->tcp_valid && scratch->tcp.syn)

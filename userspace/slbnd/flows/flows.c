@@ -314,7 +314,9 @@ u32 flows_check_queue(u64 wait)
 void flows_add_check(struct flows *flows, struct connection *connection,
 		     u32 queue)
 {
-	if (!track_can_look_up(connection->key.flow.protocol))
+	/* Conntrack is asked for connections with ports only, the BPF program for all. */
+	if (!flows->counted &&
+	    !track_can_look_up(connection->key.flow.protocol))
 		return;
 	connection->queue = queue;
 	connection->check_at = flows->now + check_interval(queue);
@@ -902,7 +904,8 @@ bool flows_enforce(struct flows *flows, struct enforce *enforce, u64 now)
 	if (error) {
 		log_error("no flow detection: connection tracking: %s",
 			  strerror(-error));
-		flows->open = false;
+		/* Nothing would notice their ends, nor other options. */
+		flows_close(flows, now);
 	} else if (counted) {
 		counted_configure(flows);
 	}
