@@ -13,6 +13,7 @@ import contextlib
 import resource
 import signal
 import socket
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -113,6 +114,26 @@ def test_removed_programs_return(net: Chain, tmp_path: Path, hook: str, preferen
         net.tc(1, f"filter del dev e1 {hook} pref {preference}")
         time.sleep(0.5)
         assert f"pref {preference} " in net.tc(1, f"filter show dev e1 {hook}").stdout
+
+
+def test_filters_in_a_shared_block(
+    net: Chain, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The kernel refuses those of a device there: nothing is attached, and the reason said."""
+    net.tc(1, "qdisc replace dev e1 ingress_block 7 clsact")
+    try:
+        with agent(net.nodes[1], tmp_path, *OPTIONS) as slbnd, slbnd.connect() as us:
+            assert us.status().enforced == 0
+            with net.nodes[1].entered():
+                monitor = subprocess.Popen(
+                    ["tc", "monitor"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+                )
+            time.sleep(1)
+            monitor.terminate()
+            assert monitor.communicate()[0] == ""
+        assert capfd.readouterr().err.count("e1: needs a clsact without ingress_block") == 1
+    finally:
+        net.tc(1, "qdisc del dev e1 clsact")
 
 
 def test_many_devices_with_one_address(net: Chain, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import pytest
 from tests.kernel.lib.net import namespace, sh, wait_for
 from tests.kernel.lib.senders import Traffic, close_to, sender
 from tests.kernel.lib.slbn import MEGA, Chain, chain
-from tests.kernel.lib.slbnd import agent, libslbn
+from tests.kernel.lib.slbnd import SLBND, agent, libslbn
 from tests.kernel.slbnd.test_slbnd import counter, rates, wait_for_rates
 
 pytestmark = pytest.mark.virtual
@@ -303,6 +303,22 @@ def test_stopped_while_packets_are_in_flight(net: Chain, tmp_path: Path) -> None
         took = time.monotonic() - began
         print(f"rates again after {took:.1f} s")
         assert took < 8
+
+
+def test_failed_start_keeps_the_state(net: Chain, tmp_path: Path) -> None:
+    """Also without pins: the sessions have not left."""
+    state = tmp_path / "state"
+    options = ("--state", str(state))
+    with agent(net.nodes[0], tmp_path, *options) as slbnd, slbnd.connect() as us:
+        stays = us.join("10.0.2.2", 10 * MEGA, stays=True)
+        wait_for_rates(us, {stays: 10 * MEGA})
+        slbnd.end(signal.SIGUSR1)
+    nowhere = tmp_path / "missing" / "socket"
+    with net.nodes[0].entered():
+        done = sh(f"{SLBND} --socket {nowhere} --state {state} 2>&1", check=False)
+    assert done.returncode == 1 and f"{nowhere}: No such file" in done.stdout
+    with agent(net.nodes[0], tmp_path, *options) as slbnd, slbnd.connect() as us:
+        wait_for_rates(us, {stays: 10 * MEGA})
 
 
 def test_stop_leaves_default_class(net: Chain, tmp_path: Path, kept: tuple[str, ...]) -> None:

@@ -878,7 +878,7 @@ static void remove_prefixes(int fd, const struct rates_prefix *kept, u32 count)
  * Newer kernels allocate the nodes of a trie from a small cache, which they
  * refill in an interrupt or, on machines without one for this, at the next tick.
  */
-static int set_prefix(int fd, const struct rates_prefix *prefix, u32 owner)
+int edt_set_prefix(int fd, const struct rates_prefix *prefix, u32 owner)
 {
 	const struct timespec tick = { .tv_nsec = 10000000 };
 	int tries = 10, err;
@@ -907,7 +907,7 @@ int edt_set_prefixes(struct edt *edt, struct rates_prefix *prefixes,
 	u32 n;
 
 	for (n = 0; n < count && !err; n++)
-		err = set_prefix(fd, &prefixes[n], owners[n]);
+		err = edt_set_prefix(fd, &prefixes[n], owners[n]);
 	__atomic_store_n(&edt->rates->bss->any_host, any_host,
 			 __ATOMIC_RELAXED);
 	qsort(prefixes, count, sizeof(*prefixes), compare_prefixes);

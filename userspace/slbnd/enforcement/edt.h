@@ -131,6 +131,7 @@ bool edt_choose_handle(const struct edt_device *device,
 		       const struct tc_error *error);
 void edt_set_fq_limit(struct edt *edt, u32 fq_limit);
 void edt_configure(struct edt *edt, const struct enforce_config *config);
+int edt_set_prefix(int fd, const struct rates_prefix *prefix, u32 owner);
 int edt_set_prefixes(struct edt *edt, struct rates_prefix *prefixes,
 		     const u32 *owners, u32 count, bool any_host);
 int edt_set_ingress(struct edt *edt, const u32 *devices, u32 count);

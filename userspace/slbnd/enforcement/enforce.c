@@ -28,6 +28,7 @@
 	"%s: needs fq below slbn: tc qdisc replace dev %s parent %x:%x " FQ
 #define NEEDS_CLSACT \
 	"%s: needs clsact instead of its qdisc ingress: tc qdisc replace dev %s clsact"
+#define SHARED_BLOCK "%s: needs a clsact without ingress_block and egress_block"
 /* Without BPF. */
 #define HTB_AT_ROOT \
 	"%s; htb works without BPF: tc qdisc replace dev %s root htb"
@@ -42,12 +43,14 @@
  * @parent: its class, TC_H_ROOT or TC_H_CLSACT
  * @kind: its name
  * @fq_limit: of fq, packets that it queues for one flow
+ * @shared: its filters are in a block, which other devices may share
  */
 struct qdisc {
 	u32 handle;
 	u32 parent;
 	char kind[IFNAMSIZ];
 	u32 fq_limit;
+	bool shared;
 };
 
 /**
@@ -113,6 +116,9 @@ static int add_qdisc(const struct nlmsghdr *message, void *data)
 		if (mnl_attr_get_type(attr) == TCA_OPTIONS &&
 		    !strcmp(qdisc.kind, "fq"))
 			qdisc.fq_limit = read_fq_limit(attr);
+		/* The kernel states those that are not 0. */
+		qdisc.shared |= mnl_attr_get_type(attr) == TCA_INGRESS_BLOCK ||
+				mnl_attr_get_type(attr) == TCA_EGRESS_BLOCK;
 	}
 	larger = realloc(device->qdiscs, (device->count + 1) * sizeof(*larger));
 	if (!larger)
@@ -243,6 +249,9 @@ static bool inspect(struct device *device, const struct tc_error *error)
 	/* ingress has the same handle as clsact, and would accept our filter. */
 	if (is_kind(hook, "ingress"))
 		return tc_fail(error, NEEDS_CLSACT, device->name, device->name);
+	/* It refuses filters of a device, maybe after one of ours was attached. */
+	if (hook && hook->shared)
+		return tc_fail(error, SHARED_BLOCK, device->name);
 	device->no_fq = !has_fq(device, error);
 	return true;
 }

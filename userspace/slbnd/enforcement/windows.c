@@ -76,7 +76,7 @@ static int set_excepted(const struct edt *edt,
 			.head = rates_prefix_head(v4 ? 4 : 6, prefix->length),
 		};
 		memcpy(key.address, prefix->address, v4 ? 4 : 16);
-		err = bpf_map_update_elem(fd, &key, &one, BPF_ANY);
+		err = edt_set_prefix(fd, &key, one);
 	}
 	return err;
 }

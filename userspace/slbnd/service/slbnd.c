@@ -678,9 +678,11 @@ static bool start(void)
 	error = api_open(&slbnd.api, slbnd.options.socket, slbnd.options.group);
 	if (error) {
 		log_error("%s: %s", slbnd.options.socket, strerror(-error));
-		if (*slbnd.options.pins)
-			slbnd.end = ENFORCE_HAND_OVER;
-		enforce_close(slbnd.enforce, slbnd.end);
+		enforce_close(slbnd.enforce, *slbnd.options.pins ?
+						     ENFORCE_HAND_OVER :
+						     ENFORCE_REMOVE);
+		/* The sessions have not left: the file is for the next try. */
+		slbnd.end = ENFORCE_HAND_OVER;
 		close_state();
 		return false;
 	}
