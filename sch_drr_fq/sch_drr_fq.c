@@ -87,6 +87,9 @@
 /* The control band, as a class of struct drr_fq_skb_cb. */
 #define DRR_FQ_CLASS_BAND (~0U)
 
+/* VLAN tags in the data that are searched; the kernel has taken one out of it. */
+#define DRR_FQ_TAGS_MAX 6
+
 /* The most late packets that one dequeue drops: it bounds the lock's time. */
 #define DRR_FQ_LATE_BATCH 256U
 
@@ -255,6 +258,11 @@ static bool drr_fq_in_domain(struct Qdisc *sch, const struct sk_buff *skb)
 
 	if (domain == DRR_FQ_BANDS_DOMAIN_ALL)
 		return true;
+#ifdef CONFIG_NET_REDIRECT
+	/* Redirected where it was sent: skb_iif is the device that would have. */
+	if (skb_is_redirected(skb) && !skb->from_ingress)
+		return false;
+#endif
 	/* 0 in packets of this host, which any of its users may have marked. */
 	if (!skb->skb_iif)
 		return false;
@@ -273,15 +281,31 @@ static bool drr_fq_stays_in_domain(struct Qdisc *sch)
 }
 
 /*
- * Find the IP header behind VLAN tags; returns the protocol. The network header of
- * what a bridge forwards with several tags is at one of these.
+ * Find the IP header behind VLAN tags; returns the protocol, or 0 if it is behind
+ * more tags than are searched. The network header of what a bridge forwards with
+ * several tags is at one of these; skb->mac_len, which the kernel's helper uses, is
+ * the length of the header with which a forwarded packet was received, as of GRE.
  */
 static __be16 drr_fq_find_ip(const struct sk_buff *skb, int *at)
 {
+	__be16 protocol = skb->protocol;
+	int tags;
+
 	*at = skb_network_offset(skb);
-	if (likely(!eth_type_vlan(skb->protocol)))
-		return skb->protocol;
-	return __vlan_get_protocol(skb, skb->protocol, at);
+	if (likely(!eth_type_vlan(protocol)))
+		return protocol;
+	*at = skb_mac_header(skb) + ETH_HLEN - skb->data;
+	for (tags = 0; eth_type_vlan(protocol); tags++) {
+		struct vlan_hdr buffer;
+		const struct vlan_hdr *tag;
+
+		tag = skb_header_pointer(skb, *at, sizeof(buffer), &buffer);
+		if (!tag || tags == DRR_FQ_TAGS_MAX)
+			return 0;
+		protocol = tag->h_vlan_encapsulated_proto;
+		*at += VLAN_HLEN;
+	}
+	return protocol;
 }
 
 /*
@@ -351,9 +375,11 @@ static __always_inline bool drr_fq_classify(struct Qdisc *sch,
 	u32 class = 0, marked = 0;
 
 	/* A default qdisc has no handle, so no classes that could be named. */
-	if (sch->handle && TC_H_MAJ(skb->priority) == sch->handle) {
+	if (sch->handle && TC_H_MAJ(skb->priority) == sch->handle)
 		class = TC_H_MIN(skb->priority);
-	} else if (filter) {
+	if (class > (bands ? DRR_FQ_BANDS : q->params.flows))
+		class = 0;
+	if (filter && !class) {
 		switch (tcf_classify_qdisc(skb, filter, &res, false)) {
 		case TC_ACT_CONSUMED:
 			*ret = NET_XMIT_SUCCESS | __NET_XMIT_STOLEN;
@@ -1087,14 +1113,16 @@ static void drr_fq_reset_queues(struct drr_fq_queues *u)
 static void drr_fq_reset(struct Qdisc *sch)
 {
 	struct drr_fq_sched *q = qdisc_priv(sch);
-	u32 band;
+	u32 band, packets;
 
 	for (band = 0; band < DRR_FQ_BANDS; band++)
 		drr_fq_reset_queues(&q->queues[band]);
 	drr_fq_bands_init(&q->bands);
 	if (q->band.queue.qlen)
 		rtnl_kfree_skbs(q->band.queue.head, q->band.queue.tail);
+	packets = q->band.queue.packets;
 	drr_fq_band_init(&q->band);
+	q->band.queue.packets = packets;
 	q->band_memory = 0;
 	q->memory_used = 0;
 }

@@ -958,6 +958,24 @@ def test_marks_are_believed_from_interfaces_of_the_domain(how: str, exits: bool)
                     assert change[:2] == [(0, marked), (0, marked)]
 
 
+def test_marks_of_redirected_packets_of_this_host_are_cleared() -> None:
+    """act_mirred makes the device that would have sent a packet the one that it came from."""
+    with link() as on:
+        batch("ip", "link add c0 type veth peer name d0\nlink set c0 up\nlink set d0 up\n")
+        batch("tc", "qdisc add dev c0 root handle 10: drr_fq bands domain 5\n")
+        batch("tc", "qdisc add dev a0 clsact\n")
+        batch("tc", "filter add dev a0 egress matchall action mirred egress redirect dev c0\n")
+        wait_for_carriers("c0", "d0")
+        run_ip(["link set a0 group 5", "link set c0 group 5"])
+        with (
+            all_frames("d0") as receiver,
+            socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sender,
+        ):
+            sender.bind(("a0", 0))
+            sender.send(marked_v4(on, 0x0C))
+            assert [traffic_class(each) for each in received(receiver, 1)] == [0]
+
+
 def test_a_renewed_interface_is_not_in_the_domain() -> None:
     """Until its group is set again."""
     with link() as on:

@@ -30,6 +30,8 @@ def test_control_packets_are_sent_first() -> None:
         assert [each.number for each in arrived[:5]] == list(range(5))
         assert (on.statistics.control_packets, on.statistics.control_hashed) == (5, 0)
         on.check_empty()
+        batch("ip", "link set a0 down\nlink set a0 up\n")
+        assert on.statistics.control_packets >= 5
 
 
 def test_control_packets_cannot_starve_flows() -> None:

@@ -75,7 +75,10 @@ def test_priority_goes_before_filters() -> None:
         filters("add dev a0 parent 10: matchall classid 10:5")
         on.send(9, 100, 3)
         on.send(9, 100, 2, classes=False)
-        assert queued(on) == {9: 3, 5: 2}
+        # These are no classes, or none of this qdisc.
+        for priority in (handle("10:0"), handle("10:401"), handle("10:ffff"), handle("11:9")):
+            on.send(9, 100, priority=priority)
+        assert queued(on) == {9: 3, 5: 6}
 
 
 def test_other_priorities_are_not_classes() -> None:
