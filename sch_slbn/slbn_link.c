@@ -905,6 +905,8 @@ int slbn_link_reset(struct slbn_link *link, struct netlink_ext_ack *extack)
 		slbn_leases_end(link, slbn_config_quiet(&link->config), now);
 	swap(link->vars.memory, memory);
 	slbn_link_init(&link->vars, now, quiet_until, get_random_u32());
+	/* As after a restart: mask tags in another way. */
+	get_random_bytes(link->params.hash_key, sizeof(link->params.hash_key));
 	slbn_link_check_share(link);
 	spin_unlock_bh(&link->lock);
 	kvfree(memory);
@@ -1072,6 +1074,34 @@ static void slbn_speed_change(struct slbn_link *link)
 	schedule_work(&links->speed_work);
 }
 
+static int slbn_speed_may_change(struct net_device *dev,
+				 struct netdev_nested_priv *unused)
+{
+	struct slbn_link *link = slbn_link_find(dev);
+
+	if (link)
+		slbn_speed_change(link);
+	return 0;
+}
+
+/*
+ * The speed of a bond or team is that of its ports, and that of a VLAN above it
+ * follows. Neither notifies of a change while one port is left.
+ */
+static void slbn_speeds_may_change(struct net_device *dev)
+{
+	struct net_device *master;
+
+	slbn_speed_may_change(dev, NULL);
+	master = netdev_master_upper_dev_get(dev);
+	if (!master || !netif_is_lag_master(master))
+		return;
+	slbn_speed_may_change(master, NULL);
+	rcu_read_lock();
+	netdev_walk_all_upper_dev_rcu(master, slbn_speed_may_change, NULL);
+	rcu_read_unlock();
+}
+
 /* An ifb whose packets could not be checked is refused. */
 static int slbn_ifb_event(struct net *net)
 {
@@ -1094,8 +1124,8 @@ static void slbn_link_leave(const struct net_device *dev)
 static int slbn_device_event(struct notifier_block *nb, unsigned long event,
 			     void *info)
 {
-	const struct net_device *dev = netdev_notifier_info_to_dev(info);
-	struct slbn_link *link;
+	struct net_device *dev = netdev_notifier_info_to_dev(info);
+	const struct netdev_notifier_changeupper_info *change = info;
 
 	if (event == NETDEV_UNREGISTER)
 		slbn_link_leave(dev);
@@ -1105,11 +1135,12 @@ static int slbn_device_event(struct notifier_block *nb, unsigned long event,
 	if (event == NETDEV_UP || event == NETDEV_CHANGE ||
 	    event == NETDEV_CHANGEUPPER)
 		slbn_addresses_change(dev_net(dev));
-	if (event == NETDEV_UP || event == NETDEV_CHANGE) {
-		link = slbn_link_find(dev);
-		if (link)
-			slbn_speed_change(link);
-	}
+	if (event == NETDEV_UP || event == NETDEV_CHANGE ||
+	    event == NETDEV_CHANGELOWERSTATE)
+		slbn_speeds_may_change(dev);
+	/* A port has joined its master, or left it. */
+	if (event == NETDEV_CHANGEUPPER)
+		slbn_speed_may_change(change->upper_dev, NULL);
 	return NOTIFY_DONE;
 }
 

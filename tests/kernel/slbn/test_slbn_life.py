@@ -37,6 +37,7 @@ from tests.kernel.lib.net import (
     sh,
     unnamed_namespace,
     wait_for,
+    wait_for_carriers,
 )
 from tests.kernel.lib.netlink import (
     NLM_F_CREATE,
@@ -727,5 +728,50 @@ def test_capacity_follows_speed_of_device() -> None:
         assert capacity() == 2500 * MEGA
         batch("ip", "link set t0 up\n")
         wait_for_capacity(40000)
+        rtnetlink.close()
+        family.close()
+
+
+#: Two ports, 10 Gbit/s each, and a VLAN.
+BOND = """link add p0 type bond mode balance-rr miimon 10
+link add x0 type veth peer name y0
+link add x1 type veth peer name y1
+link set y0 up
+link set y1 up
+link set x0 master p0
+link set x1 master p0
+link set p0 up
+link add link p0 name v0 type vlan id 5
+link set v0 up
+"""
+
+
+@pytest.mark.stock
+def test_capacity_follows_ports_of_a_bond() -> None:
+    """Its speed is the sum of those that are up; it does not notify of a change while one is left.
+
+    User-Mode Linux has no bonding.
+    """
+    with unnamed_namespace():
+        batch("ip", BOND)
+        wait_for_carriers("p0", "v0")
+        rtnetlink, family = Rtnetlink(), Genetlink()
+        for name in ("p0", "v0"):
+            index = socket.if_nametoindex(name)
+            flags = NLM_F_CREATE | NLM_F_REPLACE
+            rtnetlink.change_qdisc(index, handle("1:"), TC_H_ROOT, KIND + options(), flags)
+
+        def wait_for_capacity(ports: int) -> None:
+            for name in ("p0", "v0"):
+                where = given(ifname=name)
+                wait_for(lambda where=where: family.get(where).state.capacity == ports * 10**10, 10)
+
+        wait_for_capacity(2)
+        batch("ip", "link set y1 down\n")
+        wait_for_capacity(1)
+        batch("ip", "link set y1 up\n")
+        wait_for_capacity(2)
+        batch("ip", "link set x1 nomaster\n")
+        wait_for_capacity(1)
         rtnetlink.close()
         family.close()
