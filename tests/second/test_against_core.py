@@ -234,6 +234,26 @@ def test_agrees(core: Core, commit: bool, memory: bool) -> None:
     assert set(lockstep.dropped) >= expected
 
 
+@pytest.mark.parametrize("kind", peer.DOWNSTREAM)
+@pytest.mark.tier("check")
+def test_replies_agree_where_a_path_has_become_shorter(core: Core, kind: int) -> None:
+    """What links beyond the destination have set is cleared."""
+    made = peer.Source(bytes(16), 10**9, envelope=peer.Envelope(HOME, FAR), max_slots=4)
+    sent = made.send(0).octets
+    assert sent is not None
+    packet = peer.parse_packet(sent, 4)
+    packet.type, packet.hop, packet.B, packet.bottleneck = kind, 1, 0b110, 2
+    packet.slot = [peer.Slot(n, n) for n in range(1, len(packet.slot) + 1)]
+    packet.returns[1] = peer.Return(1, bytes((10, 1, 0, 1)))
+    peer.write_hash(packet, {}, peer.Envelope(HOME, FAR))
+    octets = packet.build()
+    reply = peer.Destination().reply(octets, peer.Envelope(HOME, FAR)).octets
+    assert reply is not None
+    (answer,) = core("reply", octets)
+    assert peer.parse_packet(bytes.fromhex(answer), 4) == peer.parse_packet(reply, 4)
+    assert bytes.fromhex(answer) == reply
+
+
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.tier("all")
 def test_agrees_on_many_packets(core: Core, seed: int) -> None:

@@ -1216,14 +1216,15 @@ static inline bool slbn_destination_reply(struct slbn_packet *pkt)
 		pkt->type = SLBN_PROBE_ACK;
 		pkt->g = SLBN_RATE_MAX;
 		pkt->epoch = SLBN_NO_EPOCH;
-		slbn_forget_hops(pkt, pkt->hop);
-		return true;
+		break;
 	case SLBN_LEAVE:
 		pkt->type = SLBN_LEAVE_ACK;
-		return true;
+		break;
 	default:
 		return false;
 	}
+	slbn_forget_hops(pkt, pkt->hop);
+	return true;
 }
 
 #endif /* SLBN_CORE_H */
