@@ -17,8 +17,9 @@ from tests.kernel.lib.net import Namespace, namespace, sh, wait_for, wait_for_ca
 
 pytestmark = [pytest.mark.stock, pytest.mark.tier("all")]
 
-#: Pairs of runs; flows of each, whose ports choose the queue; and duration [s].
-PAIRS, FLOWS, SECONDS = 5, 8, 1
+#: Pairs of runs; flows of each, whose ports choose the queue, as many that one of ten million runs
+#: has them all in one queue; and duration [s].
+PAIRS, FLOWS, SECONDS = 5, 24, 1
 SLBN = "slbn rate 10gbit"
 
 
