@@ -90,6 +90,14 @@ def test_judgement(statistic: str, values: tuple[float, ...], expected: str) -> 
     assert verdict.judge(claim(statistic), values).verdict == expected
 
 
+def test_infinite_values_keep_their_sign() -> None:
+    """What the other never does is not what ours never does."""
+    less = verdict.judge(claim(least=-math.inf, most=0), (-math.inf, -548.0))
+    assert verdict.in_words(less, "%") == "-∞ [-∞, never], -∞ to -548 %"
+    assert less.verdict == INCONCLUSIVE and less.holds
+    assert not verdict.judge(claim(most=math.inf), (-math.inf, math.inf)).holds
+
+
 def test_fewer_seeds_than_registered_are_inconclusive() -> None:
     many = registry.Claim(**{**claim().__dict__, "seeds": 3})
     assert verdict.judge(many, (15, 15.1)).verdict == INCONCLUSIVE

@@ -15,6 +15,7 @@ import numpy
 import pytest
 from fairlab.compare import measures, sizes, studies
 from fairlab.compare.plan import Plan
+from fairlab.compare.stack import DEEP
 from fairlab.compare.stacks import CCS, STACKS, cases
 from fairlab.compare.workloads import WORKLOADS, Workload
 from fairlab.figures import comparisons, fingerprints
@@ -24,7 +25,7 @@ from fairlab.net import netlink
 from fairlab.net.network import host_settings, queue_commands
 from fairlab.results import statistics, waits
 from fairlab.slbn import guest
-from fairlab.slbn.experiment import TCP_PART, UDP_PART, Flow
+from fairlab.slbn.experiment import FRAME, TCP_PART, UDP_PART, Flow
 from fairlab.slbn.mesh import Mesh, Wire
 from fairlab.slbn.network import (
     access,
@@ -152,6 +153,7 @@ def test_workloads_are_sound(workload: Workload) -> None:
     made = {seed: Plan.of(workload, "pfifo", "cubic", seed) for seed in (1, 2)}
     assert made[1].flows != made[2].flows
     assert made[1].flows == Plan.of(workload, "slbn", "bbr", 1).flows
+    assert [made[seed].engine_seed() for seed in made] == [1, 2]
     for flow in made[1].flows:
         assert 0 <= flow.start < flow.stop <= workload.seconds
         assert {flow.source, flow.destination} <= workload.uplinks.keys()
@@ -600,6 +602,34 @@ def test_verdicts_are_paired() -> None:
         "slbn cubic": {},
         "drr_fq cubic": {},
     }
+
+
+def test_pairs_are_of_the_same_seed() -> None:
+    """Of a seed in which one stack has no value, the other's is not compared."""
+
+    def runs(*large: float | None) -> list[dict[str, Any]]:
+        found = [numbers(95.0, 6.0) for _ in large]
+        for run, value in zip(found, large, strict=True):
+            run["completion"]["large"] = None if value is None else {"mean": value, "p99": value}
+        return found
+
+    data = {
+        "fq_codel_in_cubic": runs(1, 20, 30, 39.9, None),
+        "slbn_in_cubic": runs(None, 21, 31, 41, 50),
+    }
+    found = measures.all_verdicts(data)["slbn"]["fq_codel"]
+    assert "FCT large, mean, ms 31 (30)" in found["worse"]
+    assert "FCT large, mean, ms" in measures.losses(data)[0]
+
+
+def test_the_drain_empties_the_longest_queues() -> None:
+    """Packets that still wait when arrivals are counted would count as lost."""
+    for one in WORKLOADS.values():
+        slowest = min(wire.rate for wire in one.mesh.wires)
+        queued = len(one.mesh.wires) * DEEP * FRAME * 8
+        assert not any(f.udp for f in Plan.of(one, "fq_codel", "cubic", 1).flows) or (
+            queued / slowest <= guest.DRAIN
+        ), one.name
 
 
 def test_tables_of_a_page_are_replaced(tmp_path: Path) -> None:

@@ -147,6 +147,15 @@ def test_changed_sources_make_runs_stale(coins: Path) -> None:
         fingerprints_of(coins)
 
 
+def test_runs_in_guests_depend_on_the_kernel_and_on_tc() -> None:
+    """All that decides which kernel is built (fairvm/uml.py), and how tc reads options."""
+    every = fingerprints.files(TOP, (*fingerprints.EVERY_RUN, *engine.SOURCES))
+    found = {path.relative_to(TOP).as_posix() for path in every}
+    vm = "userspace/vm/fairvm"
+    assert {f"{vm}/{name}" for name in ("uml.py", "uml.config", "exact.py")} <= found
+    assert {f"{vm}/exact/exact.c", f"{vm}/exact/exact.h", "userspace/tc/q_drr_fq.c"} <= found
+
+
 def test_declared_directories_include_all_sources(tmp_path: Path) -> None:
     names = ("a.c", "b.h", "Kbuild", "below/c.py")
     for name in (*names, "README.md", "below/a.o"):

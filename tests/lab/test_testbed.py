@@ -60,6 +60,8 @@ def write(directory: Path, text: str) -> Path:
         ("goodput >= 1 Mbit/s", "rtt <= 20 ms", 3, "rtt needs one of mean, min"),
         ("1 Mbit/s", "1 Mbit/s from 1 s to 2 s", 3, "must be MEASURE [STATISTIC]"),
         ("goodput >= 1 Mbit/s", "share >= 20 %", 3, "needs 'of NAME'"),
+        ("goodput >= ", "goodput from 3 s to 2 s >= ", 3, "its times must be in order"),
+        ("goodput >= ", "goodput from 3 s to 5 s >= ", 3, "its times must be in order"),
         ('"10 Mbit/s"', "10", 7, "rate: must be a string, with its unit"),
         ('"10 Mbit/s"', '"10"', 7, "rate '10': needs a unit"),
         ('"10 Mbit/s"', '"10 kbit/s"', 6, "must be 1mbit to 100gbit"),

@@ -149,5 +149,9 @@ def describe(document: dict[str, Any]) -> str:
     lines = [document["title"], document["setting"], "", *table, ""]
     for name, why in document["missing"].items():
         lines.append(f"{' '.join(split_case(name))}: not run: {why}")
+    if document["stale"]:
+        made = ", ".join(document["made"])
+        count = f"{document['stale']} of {document['runs']} runs"
+        lines.append(f"{count} are stale: {made}, from other sources")
     lines += document["worse"] + trust.lines(document["conditions"])
     return "\n".join(lines)

@@ -30,6 +30,14 @@ class Measure:
     def values(self, runs: Sequence[Numbers]) -> list[float]:
         return [value for run in runs if (value := self.of(run)) is not None]
 
+    def pairs(
+        self, ours: Sequence[Numbers], others: Sequence[Numbers]
+    ) -> tuple[list[float], list[float]]:
+        """The values of runs with the same seed, of seeds for which both have one."""
+        both = [(self.of(a), self.of(b)) for a, b in zip(ours, others, strict=False)]
+        known = [(a, b) for a, b in both if a is not None and b is not None]
+        return [a for a, _ in known], [b for _, b in known]
+
 
 MORE, LESS = 1, -1
 MEASURES = (
@@ -113,8 +121,8 @@ def losses(data: Data) -> list[str]:
             if measure.some:
                 continue
             for other in rivals(case, data):
-                mine, theirs = measure.values(data[case]), measure.values(data[other])
-                if len(mine) == len(theirs) > 1:
+                mine, theirs = measure.pairs(data[case], data[other])
+                if len(mine) > 1:
                     tests[case, measure.key, other] = statistics.p_value(mine, theirs)
     sure = statistics.holm(tests)
     return [line(case, data, measures, sure) for case in data if split_case(case)[0] in OURS]
@@ -126,7 +134,8 @@ def verdicts(data: Data, own: str, other: str) -> dict[str, list[str]]:
     Level: no difference is shown by a paired t-test at 5 % for all measures together (Holm).
     """
     measures = [m for m in shown({c: data[c] for c in (own, other)}) if not m.some]
-    pairs = {m.key: (m.values(data[own]), m.values(data[other])) for m in measures}
+    pairs = {m.key: m.pairs(data[own], data[other]) for m in measures}
+    measures = [m for m in measures if pairs[m.key][0]]
     sure = statistics.holm(
         {key: statistics.p_value(*pair) for key, pair in pairs.items() if len(pair[0]) > 1}
     )

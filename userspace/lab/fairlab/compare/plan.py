@@ -72,6 +72,8 @@ class Plan(Plain, Measured[Numbers]):
     weights: tuple[int, ...] = (1,)
     #: a session is joined for each flow before it starts, where SLBN assigns rates
     joined: bool = False
+    #: of the random numbers of the kernel and of programs
+    seed: int = 0
 
     @classmethod
     def of(cls, workload: Workload, stack: str, cc: str, seed: int) -> "Plan":
@@ -80,7 +82,7 @@ class Plan(Plain, Measured[Numbers]):
         rest = (w.buffer, w.small, w.seconds, w.warmup, *w.flows_of(draw))
         return cls(
             stack, cc, w.mesh, dict(w.uplinks), *rest,
-            hosts=w.hosts, senders=w.senders, weights=w.weights, joined=w.joined,
+            hosts=w.hosts, senders=w.senders, weights=w.weights, joined=w.joined, seed=seed,
         )  # fmt: skip
 
     # --- as a job -------------------------------------------------------------------------------

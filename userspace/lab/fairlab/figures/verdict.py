@@ -62,7 +62,7 @@ def estimate(values: Sequence[float], statistic: str) -> tuple[float, float | No
         known = len(values) > 1 or None
         return values[0], known and values[0], known and values[0]
     if not all(map(math.isfinite, values)):
-        return math.inf, -math.inf, math.inf
+        return sum(values) / len(values), -math.inf, math.inf
     if statistic == "geometric mean" and min(values) > 0:
         mean, half = interval([math.log(value) for value in values])
         assert half is not None
@@ -113,7 +113,7 @@ def judge(claim: Claim, measured: Measured) -> Judgement:
 def number(value: float) -> str:
     """Three digits; thousands in full."""
     if not math.isfinite(value):
-        return "never" if value > 0 else "-∞"
+        return "never" if value > 0 else "-∞" if value < 0 else "unknown"
     if value == 0 or 0.001 <= abs(value) < 1000:
         text = f"{value:.3g}"
         return f"{value:.0f}" if "e" in text else text

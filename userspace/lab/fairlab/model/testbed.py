@@ -405,6 +405,8 @@ def one_case(source: Source, name: str, data: dict[str, Any]) -> Case:
     for text in limits:
         try:
             limit = parse_limit(text, list(names.values()))
+            if limit.end is not None and not (limit.begin or 0) < limit.end <= time:
+                raise UsageError(f"limit '{text}': its times must be in order, and of the run")
             found.append(replace(limit, line=source.line(("limits",), text)))
         except (UsageError, AttributeError) as error:
             reason = error if isinstance(error, UsageError) else f"limit {text!r}: must be a string"

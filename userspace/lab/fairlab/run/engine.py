@@ -36,9 +36,13 @@ JOB = "job.json"
 #: Where a guest in virtual time has the directory that it can write to.
 PLACE = Path("/run/fairlab")
 
-# The sources that every run in a guest depends on, in the project's tree.
+# The sources that every run in a guest depends on, in the project's tree: those by which fairvm
+# builds another kernel (uml.py), and tc's plugins, too.
 SOURCES = (
     "include",
+    "userspace/common",
+    "userspace/tc",
+    *(f"userspace/vm/fairvm/{name}" for name in ("uml.py", "exact.py", "exact")),
     *(f"userspace/lab/fairlab/{package}" for package in ("model", "net", "run")),
 )
 

@@ -59,8 +59,8 @@ RECORD = "record.json"
 UDP_SINK = "-udp.json"
 #: From the start of the first sink to that of the flows [s], in virtual time and elsewhere.
 GET_READY, GET_READY_SLOWLY = 1.0, 30.0
-#: Time for the last packets to arrive [s].
-DRAIN = 2.0
+#: Time for the last packets to arrive [s], of full queues, too: what waits is not lost.
+DRAIN = 30.0
 #: of drr_fq, in the order of its classes
 BANDS = ("new", "assigned", "unassigned")
 PROTOCOLS = {"tcp": "ip_proto tcp", "udp": "ip_proto udp"}

@@ -116,8 +116,8 @@ class BesideTcp(OneForm):
                 "most": [max(run["at_rest"]) for run in ours],
             },
             "fifo": ratios(off["pfifo"], off["slbn"]),
-            # Runs that were stored before lack what pacers dropped.
-            "lossless": [run["lost"] + run.get("paced", 0) for run in ours],
+            # Runs that were stored before lack what pacers dropped: that is unknown, not 0.
+            "lossless": [run["lost"] + run["paced"] for run in ours if "paced" in run],
             "retransmits": ratios(
                 [run["retransmits"] for run in ours], [run["retransmits"] for run in plain]
             ),
