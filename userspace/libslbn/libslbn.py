@@ -2,7 +2,7 @@
 """libslbn for Python: request rates from slbnd, and get notified of the assigned rates.
 
     with libslbn.Connection() as connection:
-        session = connection.join("198.51.100.7", demand=10_000_000)
+        session = connection.join("198.51.100.7", demand=10_000_000, source="192.0.2.1")
         for event in connection.events():
             print(event.rate)
 
