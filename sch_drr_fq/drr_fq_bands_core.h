@@ -13,14 +13,14 @@
  *
  * The bands share the link by deficit round robin (Shreedhar and Varghese,
  * SIGCOMM 1995, section 3), with one Quantum for each band. A round has
- * DRR_FQ_BANDS_ROUND bytes: half for new; unassigned has its share of the other half,
- * and assigned the rest; with a share of 5 %, 20 : 19 : 1. So unassigned has its
- * share of the link while no new packet waits, which is nearly always: what links
- * hand out leaves that much free (headroom auto), and no more. While new and
- * assigned both wait, it has half of that. Turns have a fixed order: new, assigned,
- * unassigned. Rounds are as short as two packets, so a band may need several rounds
- * for one packet; those in which no band can send are added at once. With three
- * bands, the work for a packet is constant.
+ * DRR_FQ_BANDS_ROUND bytes: half for new; unassigned has its share of the other
+ * half, and assigned the rest; with a share of 5 %, 20 : 19 : 1. So unassigned
+ * has its share of the link while no new packet waits, which is nearly always:
+ * links leave that much free when they assign rates (headroom auto), and no
+ * more. While new and assigned both wait, it has half of that. Turns have a
+ * fixed order: new, assigned, unassigned. Rounds are as short as two packets,
+ * so a band may need several rounds for one packet; those in which no band can
+ * send are added at once. With three bands, the work for a packet is constant.
  *
  * Let S be the bytes that a band sends, Q its Quantum and Max its largest packet.
  * While two bands f and g stay backlogged,
@@ -28,10 +28,11 @@
  *	|S_f Q_g - S_g Q_f| <= Q_f Q_g + (Max_f - 1) Q_g + (Max_g - 1) Q_f,
  *
  * and if g is idle at times, S_g has the same upper bound. A band that becomes
- * backlogged with a packet of L bytes waits for at most k = ceil(L / Q) turns of
- * each other band g, or k Q_g + Max_g - 1 bytes. With several bands in the
- * ActiveList the bounds hold for each pair. An AQM that has a band send a larger
- * packet than was compared adds 2 (Max_f - 1) Q_g + 2 (Max_g - 1) Q_f.
+ * backlogged with a packet of L bytes waits for at most k = ceil(L / Q) turns
+ * of each other band g, or k Q_g + Max_g - 1 bytes. With several bands in the
+ * ActiveList the bounds hold for each pair. An AQM, which makes a band send a
+ * larger packet than the one that was compared, adds 2 (Max_f - 1) Q_g + 2
+ * (Max_g - 1) Q_f.
  *
  * Unassigned packets wait for a limited time, and are dropped from the head of
  * their queue afterwards: their senders may be unresponsive, and a queue that is
@@ -211,8 +212,8 @@ static inline void drr_fq_bands_sent(struct drr_fq_bands *b, u32 band,
  * @b: state
  * @band: a backlogged band
  *
- * Its turn is over, or a band whose next packet arrives at once would get another
- * Quantum before the others have theirs. A debt is kept.
+ * Its turn is over: otherwise a band whose next packet arrives at once would
+ * get another Quantum before the others have theirs. A debt is kept.
  */
 static inline void drr_fq_bands_emptied(struct drr_fq_bands *b, u32 band)
 {

@@ -38,20 +38,21 @@
  * When a limit is exceeded, the oldest packet of the flow with the longest
  * backlog in bytes is dropped until the limit holds; among equal ones, that of
  * the flow with the highest number. A heap of the backlogged flows finds it in
- * O(log n). Updates of the heap would be a large part of the cost of a packet, so
- * it is built from the ActiveList when a packet must be dropped, and discarded
- * when as many packets have been sent without another drop as there were flows in
- * the ActiveList after the last one. A flow that is inserted when the heap is built
- * has become backlogged since the last time, or a packet was sent for it in
- * between: the work per packet is O(log n) on average. Which packets are dropped
- * does not depend on when the heap is built.
+ * O(log n). Updates of the heap would be a large part of the cost of a packet,
+ * so it is built from the ActiveList when a packet must be dropped, and
+ * discarded when as many packets have been sent without another drop as there
+ * were flows in the ActiveList after the last one. When the heap is built, each
+ * flow that is inserted has become backlogged since the heap was built last, or
+ * a packet was sent for it in between: the work per packet is O(log n) on
+ * average. Which packets are dropped does not depend on when the heap is built.
  *
- * In DRR, new flows may be first (params.new_first), as in fq_codel (RFC 8290): a
- * flow that becomes backlogged has its turn next, behind other new ones. In turn
- * it sends a Quantum; the ActiveList keeps its order, and so does the bound of
- * fairness. A flow is new again when the others could have had a round since its
- * queue became empty, so it cannot get more than its share by leaving its queue
- * empty; and new flows as a whole may send what others send, and a burst.
+ * In DRR, new flows may be first (params.new_first), as in fq_codel (RFC 8290):
+ * a flow that becomes backlogged has its turn next, behind other new ones. In
+ * turn it sends a Quantum; the ActiveList keeps its order, and so does the
+ * bound of fairness. A flow is new again when the others could have had a round
+ * since its queue became empty, so it cannot get more than its share by leaving
+ * its queue empty; and all new flows together may send as much as the others
+ * send, and a burst.
  *
  * An AQM of the caller may drop the packet that is next, and those behind it. The
  * flow then sends the first that is left, also if that is larger than what the

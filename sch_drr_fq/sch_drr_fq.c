@@ -31,12 +31,12 @@
  * own network give a host more.
  *
  * With "domain", a packet without a class has that of its mark (dscp.h), if it
- * arrived through an interface of the domain; other marks are cleared, so that no
- * router behind this one believes them. A packet's own interface is known only
- * to the router that received it, and tunnels reset it: what comes out of one
- * arrives through the tunnel's interface. If the qdisc's own device is not in the
- * domain, packets leave it here: their marks choose the band, and the DSCPs that
- * hosts had set take their place.
+ * arrived through an interface of the domain; other marks are cleared, so that
+ * no router behind this one trusts them. A packet's own interface is known only
+ * to the router that received it, and tunnels reset it: packets that leave a
+ * tunnel arrive through the tunnel's interface. If the qdisc's own device is
+ * not in the domain, packets leave it here: their marks choose the band, and
+ * are replaced by the DSCPs that hosts had set.
  *
  * CoDel (RFC 8289), if configured, is that of the kernel, codel_impl.h, as for
  * fq_codel: each queue has its own state, and CoDel does not drop the last MTU of
@@ -48,7 +48,7 @@
  * Parents are notified of every packet dropped at a limit, by these rules:
  * NET_XMIT_CN means that a packet of the same flow was dropped and the packet
  * just queued must not be counted. It must not be returned for the packet that
- * ends an idle period, as a parent would not learn that there is a backlog.
+ * ends an idle period: parents would not be notified of the backlog.
  *
  * Functions that each packet passes are inlined twice, with and without @bands:
  * a qdisc without bands checks once for each call whether there are any.
@@ -128,7 +128,7 @@ struct drr_fq_codel {
  * @wait_max: their longest wait [us]
  * @flows: by band, number of queues
  * @marks: by band, the mark of its packets with CS0 [DSCP]; unassigned ones have none
- * @domain: whose marks are believed: a group of interfaces,
+ * @domain: whose marks are trusted: a group of interfaces,
  *	DRR_FQ_BANDS_DOMAIN_OFF or DRR_FQ_BANDS_DOMAIN_ALL
  */
 struct drr_fq_bands_config {
@@ -173,7 +173,7 @@ struct drr_fq_queues {
  * @bands: state of the bands
  * @host_key: key of the hash of source addresses
  * @drops_late: unassigned packets dropped because they waited too long
- * @marks_cleared: by band, marks that were not believed
+ * @marks_cleared: by band, marks that were not trusted
  * @stats: the algorithm's statistics
  * @band: the control band
  * @band_memory: memory of its packets [bytes]
@@ -249,7 +249,7 @@ static struct drr_fq_skb_cb *drr_fq_skb_cb(const struct sk_buff *skb)
 	return (struct drr_fq_skb_cb *)qdisc_skb_cb(skb)->data;
 }
 
-/* Whether a packet arrived through an interface whose marks are believed. */
+/* Whether a packet arrived through an interface whose marks are trusted. */
 static bool drr_fq_in_domain(struct Qdisc *sch, const struct sk_buff *skb)
 {
 	const struct drr_fq_sched *q = qdisc_priv(sch);
@@ -259,7 +259,7 @@ static bool drr_fq_in_domain(struct Qdisc *sch, const struct sk_buff *skb)
 	if (domain == DRR_FQ_BANDS_DOMAIN_ALL)
 		return true;
 #ifdef CONFIG_NET_REDIRECT
-	/* Redirected where it was sent: skb_iif is the device that would have. */
+	/* Redirected at egress: skb_iif is the device that would send it. */
 	if (skb_is_redirected(skb) && !skb->from_ingress)
 		return false;
 #endif
@@ -309,10 +309,11 @@ static __be16 drr_fq_find_ip(const struct sk_buff *skb, int *at)
 }
 
 /*
- * Set @class to that of the packet's mark, if it has one that is believed. If it
- * leaves the domain, restore the DSCP of its host. A mark that is not believed is
- * cleared. Returns false if there is no memory for that, or if a mark may be behind
- * more tags than are searched: routers remove any number of tags without a VLAN.
+ * Set @class to that of the packet's mark, if it has one that is trusted. If it
+ * leaves the domain, restore the DSCP of its host. A mark that is not trusted
+ * is cleared. Returns false if there is no memory for that, or if a mark may be
+ * behind more tags than are searched: routers remove any number of tags without
+ * a VLAN.
  */
 static bool drr_fq_read_mark(struct Qdisc *sch, struct sk_buff *skb, u32 *class)
 {
@@ -374,7 +375,7 @@ static __always_inline bool drr_fq_classify(struct Qdisc *sch,
 	struct tcf_result res = {};
 	u32 class = 0, marked = 0;
 
-	/* A default qdisc has no handle, so no classes that could be named. */
+	/* A default qdisc has no handle, so its classes cannot be named. */
 	if (sch->handle && TC_H_MAJ(skb->priority) == sch->handle)
 		class = TC_H_MIN(skb->priority);
 	if (class > (bands ? DRR_FQ_BANDS : q->params.flows))
@@ -584,7 +585,9 @@ static void drr_fq_band_left(struct drr_fq_sched *q, struct drr_fq_queues *u,
 		drr_fq_bands_emptied(&q->bands, u - q->queues);
 }
 
-/* The band to drop from: that with most of what is limited and exceeded. */
+/*
+ * The band to drop from: the one that uses most of the limit that is exceeded.
+ */
 static struct drr_fq_queues *drr_fq_largest(struct Qdisc *sch)
 {
 	struct drr_fq_sched *q = qdisc_priv(sch);

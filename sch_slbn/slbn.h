@@ -62,7 +62,7 @@
  * @control: limit of control packets, per mille of the rate
  * @headroom: part of the capacity that fair shares leave free, per mille, unless
  *	@headroom_auto
- * @headroom_auto: they leave free what else the link carries
+ * @headroom_auto: fair shares leave free what else the link carries
  * @unassigned: the most that packets without a session take of it, per mille
  * @threshold: change of the share that triggers an event, per mille
  * @commit: limit rises to capacity that no session holds
@@ -183,7 +183,7 @@ struct slbn_bypass {
  * @own_v6: the same of IPv6, or in6addr_any
  * @params: parameters of the algorithm
  * @vars: state of the algorithm
- * @headroom_auto: @headroom determines what the plan hands out
+ * @headroom_auto: @headroom determines what the plan assigns
  * @headroom_params: parameters of @headroom
  * @headroom: what the link carries besides sessions
  * @stats: counters of the algorithm

@@ -2,9 +2,10 @@
 /*
  * The addresses of this router to which answers return, by link.
  *
- * To choose one may take a walk over all devices of the namespace. It is done
- * when a link is added and when addresses or VRFs change (slbn_link.c), so that
- * the cost of a packet does not depend on the number of devices.
+ * Choosing one may take a walk over all devices of the namespace. So addresses
+ * are chosen when a link is added and when addresses or VRFs change
+ * (slbn_link.c), so that the cost of a packet does not depend on the number of
+ * devices.
  */
 #include <linux/inetdevice.h>
 #include <net/addrconf.h>

@@ -8,15 +8,15 @@
  * processes it at the link of that number, and sends it to the address before.
  * So answers need no route that is symmetric to that of their packets.
  *
- * The hook is behind the router's own rules for received packets. It leaves to
- * the agent what is for the agent: downstream packets, and answers that all
+ * The hook is behind the router's own rules for received packets. It passes to
+ * the agent the packets for the agent: downstream packets, and answers that all
  * links have processed.
  *
- * An answer is sent only if it was intact, authentic, and sent between the
- * addresses where it says that it must be, to a unicast address; if it names the
- * link only once, and the link has processed the packet that it answers. It is
- * not longer than the one received. Each router decrements hop. So a forged
- * answer neither loops nor returns between routers.
+ * An answer is sent only if the received one was intact, authentic, and sent
+ * between the addresses that it states, to a unicast address; if it names the
+ * link only once, and if the link has processed the packet that it answers. The
+ * answer is not longer than the one received. Each router decrements hop. So a
+ * forged answer neither loops nor returns between routers.
  */
 #include <linux/if_vlan.h>
 #include <linux/ip.h>
@@ -227,7 +227,10 @@ static struct sk_buff *slbn_build(const struct slbn_control *control,
 	return skb;
 }
 
-/* Make a received packet as one that has just been allocated, but for its data. */
+/*
+ * Reset a received packet to the state of a newly allocated one, except its
+ * data.
+ */
 static void slbn_scrub(struct sk_buff *skb)
 {
 	skb_orphan(skb);

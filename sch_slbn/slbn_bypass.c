@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Packets that bypass a link: its device has sent them, its qdiscs have not.
+ * Packets that bypass a link: its device has sent them, but its qdiscs have
+ * not.
  *
  * XDP, AF_XDP, switches and flow tables in hardware send packets without the
  * stack, and so without this link. Their number is computed when it is read,

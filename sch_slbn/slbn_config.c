@@ -343,9 +343,9 @@ int slbn_config_put(const struct slbn_config *config, struct sk_buff *skb)
  * slbn_config_quiet() - how long a link that starts grants no rises
  * @config: configuration
  *
- * A source may have got its lease from the link as it was before, or from others:
- * the link cannot know with which epoch. So the default is at least the default
- * epoch (MUST 8 of docs/protocol.md).
+ * A source may have got its lease from the link before it was restarted, or
+ * from other links, so the link cannot know the epoch of that lease. So the
+ * default is at least the default epoch (MUST 8 of docs/protocol.md).
  *
  * Return: ns.
  */

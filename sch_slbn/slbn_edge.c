@@ -2,13 +2,13 @@
 /*
  * Drop control packets that hosts at an edge send.
  *
- * The ingress hook of the edge's device sees what it receives, but for packets
- * that tc has redirected: they are sent by another device, or return from an ifb
- * behind this hook. What passes it is dropped
+ * The ingress hook of the edge's device sees what it receives, except packets
+ * that tc has redirected: another device sends them, or they return from an ifb
+ * after this hook. Control packets that bypass the hook are dropped
  *
- *  - where a link sends it: skb_iif is the device that received the packet. Only
- *    control packets pay for that. With NAT skb_iif stays, and the ports are those
- *    that the next router sees;
+ *  - where a link sends it: skb_iif is the device that received the packet.
+ *    Only control packets bear that cost. With NAT skb_iif stays, and the ports
+ *    are those that the next router sees;
  *  - where this router receives it;
  *  - where this router forwards or bridges it, while the namespace has an ifb. The
  *    kernel skips netfilter's egress hooks for what an ifb returns
@@ -74,9 +74,10 @@ unsigned int slbn_ingress(void *priv, struct sk_buff *skb,
 }
 
 /*
- * Whether a device receives what those below it do, behind their hooks. Tunnels
- * and MACsec receive other packets. The ports of a bridge or VRF differ: their
- * packets are examined before the bridge, or by the device in the VRF.
+ * Whether a device receives what the devices below it receive, after their
+ * hooks. Tunnels and MACsec receive other packets. The ports of a bridge or VRF
+ * differ: their packets are examined before the bridge, or by the device in the
+ * VRF.
  */
 static bool slbn_is_above(const struct net_device *dev)
 {
@@ -149,7 +150,7 @@ bool slbn_drop_forwarded(const struct slbn_link *link,
 			 const struct sk_buff *skb)
 {
 #ifdef CONFIG_NET_REDIRECT
-	/* Redirected where it was sent: skb_iif is the device that would have. */
+	/* Redirected at egress: skb_iif is the device that would send it. */
 	if (skb_is_redirected(skb) && !skb->from_ingress)
 		return false;
 #endif

@@ -100,7 +100,7 @@ static bool slbn_find_v6(const struct sk_buff *skb, u32 at, u8 protocol,
 	next = ip->nexthdr;
 	udp = at + sizeof(*ip);
 	place->end = udp + ntohs(ip->payload_len);
-	/* Linux takes this for a jumbogram, also without the option for it. */
+	/* Linux treats this as a jumbogram, also without the option for it. */
 	if (!ip->payload_len && next == NEXTHDR_HOP)
 		place->end = skb->len;
 	place->routed = false;
@@ -169,8 +169,8 @@ static bool slbn_has_ports(const struct sk_buff *skb,
 
 /*
  * Does the payload of UDP begin with the magic of control packets? Or that of
- * another of several packets that are merged: their sender chooses the first one,
- * and the lengths in its headers.
+ * another of several packets that are merged: the sender of merged packets
+ * chooses the first one, and the lengths in its headers.
  */
 static bool slbn_has_magic(const struct sk_buff *skb,
 			   const struct slbn_skb_pos *place)

@@ -3,17 +3,18 @@
  * For how long devices have sent nothing.
  *
  * A link that starts is quiet: sessions that it does not know may use it. No
- * session does if its device has had carrier and has sent nothing for as long as
- * the longest lease, since a source with a lease sends control packets. Only who
- * has watched the device knows that, so the module watches all devices that are
- * up, from its start on: their transmit counters and their changes of carrier,
- * which the kernel counts.
+ * session does if its device has had carrier and has sent nothing for as long
+ * as the longest lease, since a source with a lease sends control packets. This
+ * can only be known if the device was watched, so the module watches all
+ * devices that are up, from its start on: their transmit counters and their
+ * changes of carrier, which the kernel counts.
  *
- * Samples are taken when devices come up or change, then after 1, 2, 4 ... s, at
- * last once in about a minute. So a device counts as idle for no longer than it was,
- * and for at least half as long, up to a minute less. A device that is made anew,
- * moves to another namespace or goes down starts again. One whose counter has
- * never moved is not idle: its driver may not count.
+ * Samples are taken when devices come up or change, then after 1, 2, 4 ... s,
+ * and finally about once in a minute. So a device never counts as idle for
+ * longer than it was, and counts for at least half of that time, at most a
+ * minute less. A device that is created again, moves to another namespace or
+ * goes down starts again. One whose counter has never moved is not idle: its
+ * driver may not count.
  *
  * A device costs a few words, charged to who sets it up; without memory for them
  * it is not idle.

@@ -6,9 +6,9 @@
  * which finds the link by its number; one at the device's egress if the qdisc
  * is the root (otherwise the qdisc calls the link for each packet); and one at
  * the device's ingress, which drops control packets from hosts at an edge. In a
- * namespace with an ifb, another one drops what passes the ingress hook by it. As
- * a packet may still be in a hook when the link is removed, the link is freed
- * after a grace period.
+ * namespace with an ifb, another hook drops control packets that bypass the
+ * ingress hook through the ifb. As a packet may still be in a hook when the
+ * link is removed, the link is freed after a grace period.
  *
  * struct slbn_config keeps the user's configuration. The values derived from it
  * (the capacity from the device's speed, the size of the memory from the
@@ -166,8 +166,8 @@ static bool slbn_has_ifb(struct net *net)
 }
 
 /*
- * Have the hooks for forwarded packets while there are edges and an ifb. Returns
- * an error only if they are necessary.
+ * Register the hooks for forwarded packets while there are edges and an ifb.
+ * Returns an error only if the hooks are necessary.
  */
 static int slbn_update_forward(struct slbn_net *links)
 {
@@ -202,8 +202,9 @@ static void slbn_link_unhook_ingress(struct slbn_link *link)
 }
 
 /*
- * Before all others: a flowtable must not forward packets from hosts. Those that
- * tc redirects to an ifb skip this hook, but not that for forwarded packets.
+ * Before all other hooks: a flowtable must not forward packets from hosts.
+ * Packets that tc redirects to an ifb skip this hook, but not the hook for
+ * forwarded packets.
  */
 static int slbn_link_hook_ingress(struct slbn_link *link,
 				  struct netlink_ext_ack *extack)
@@ -229,7 +230,7 @@ erase:
 	return err;
 }
 
-/* Behind all others: what they drop or redirect does not use the link. */
+/* After all other hooks: what they drop or redirect does not use the link. */
 static int slbn_link_hook_egress(struct slbn_link *link,
 				 struct netlink_ext_ack *extack)
 {
@@ -257,7 +258,7 @@ static void slbn_set_notified(struct slbn_link *link, u64 share)
 	link->share_high = share + moved;
 }
 
-/* Set what the plan hands out. */
+/* Set what the plan assigns. */
 static void slbn_link_set_plan(struct slbn_link *link,
 			       const struct slbn_config *config)
 {
@@ -1110,8 +1111,9 @@ static int slbn_ifb_event(struct net *net)
 
 /*
  * A device leaves its namespace, also for another one. Its qdiscs have been
- * removed, and with them its link, but for a moment a request without RTNL may
- * still hold one of them, or the one above: end the link before the device moves.
+ * removed, and with them its link. But a request without RTNL may still hold
+ * one of them, or the one above, for a moment: end the link before the device
+ * moves.
  */
 static void slbn_link_leave(const struct net_device *dev)
 {

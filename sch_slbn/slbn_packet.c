@@ -193,8 +193,8 @@ static enum slbn_action slbn_egress_control(struct slbn_link *link,
 
 /*
  * What the fast test of data packets does not decide. These functions are not
- * inlined, so that data packets do not pay for their stack frames, which
- * CONFIG_INIT_STACK_ALL_ZERO clears.
+ * inlined, so that data packets do not bear the cost of their stack frames,
+ * which CONFIG_INIT_STACK_ALL_ZERO clears.
  */
 static noinline_for_stack enum slbn_action
 slbn_egress_slow(struct slbn_link *link, struct sk_buff *skb)
@@ -251,7 +251,7 @@ slbn_egress_hook_slow(struct slbn_link *link, struct sk_buff *skb)
 	if (!slbn_find(skb, &control.place)) {
 		action = slbn_handle_data(link, skb);
 	} else {
-		/* Of merged packets, not each keeps the socket. */
+		/* Not every packet of merged ones keeps the socket. */
 		if (slbn_drop_forwarded(link, skb) ||
 		    slbn_drop_from_user(link, skb))
 			return NF_DROP;

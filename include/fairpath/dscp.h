@@ -2,10 +2,11 @@
 /*
  * Marks of a domain that keep the DSCPs of hosts.
  *
- * A mark says which band a packet is in (drr_fq's bands), and takes the place of
- * the DSCP that the host had set. So there is a mark for each band and each DSCP of
- * dscp_kept, and where a packet leaves the domain, its mark says what to restore. A
- * packet with any other DSCP has the mark of CS0, and leaves with that.
+ * A mark encodes the band of a packet (drr_fq's bands), and replaces the DSCP
+ * that the host had set. So there is a mark for each band and each DSCP of
+ * dscp_kept, and where a packet leaves the domain, its mark shows which DSCP to
+ * restore. A packet with any other DSCP has the mark of CS0, and leaves with
+ * that.
  *
  * Marks are the 16 code points for local use (RFC 2474, section 6, pool 2: xxxx11).
  * For DSCP number n they are 8 n + 3, if the packet is new, and 8 n + 7, if it is

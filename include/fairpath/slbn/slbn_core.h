@@ -26,13 +26,14 @@
  * - "bw > share" is strict and has no tolerance: with any other comparison that
  *   was tried rates oscillated.
  *
- * The commit. The plan is exact when rates have settled, but hands out capacity
- * that other sessions still use while they change. So a link also sums what its
- * sessions hold (A). On its way down a packet says what its source uses, and
- * the link holds exactly that; on its way up the link holds what the source may
- * use from now on, at most what is free, and the packet carries the minimum (g)
- * home. So the rates in use at a link are at most C at each moment. A, too, is
- * at most C, unless a packet claims a rate that its source no longer uses.
+ * The commit. The plan is exact when rates have settled, but while rates change
+ * it assigns capacity that other sessions still use. So a link also sums what
+ * its sessions hold (A). On its way down a packet says what its source uses,
+ * and the link holds exactly that; on its way up the link holds what the source
+ * may use from now on, at most what is free, and the packet carries the minimum
+ * (g) back to the source. So the rates in use at a link are at most C at each
+ * moment. A, too, is at most C, unless a packet claims a rate that its source
+ * no longer uses.
  *
  * Recovery. The paper assumes that no packet is lost and that every session
  * leaves. A link keeps its sums twice, in a current and a previous ledger, and
@@ -181,7 +182,7 @@ struct slbn_memory_entry {
 /**
  * struct slbn_link_params - parameters of a link
  * @C: capacity, bit/s, at most 10^12: the most that sessions may hold
- * @P: what the plan hands out, bit/s, at most @C: the capacity less headroom
+ * @P: what the plan assigns, bit/s, at most @C: the capacity less headroom
  * @commit: limit rises to what is free
  * @epoch: time between rotations, ns; 0: never rotate
  * @rows: rows of memory, a power of 2; 0: no memory
@@ -352,7 +353,7 @@ static inline void slbn_link_rotate(const struct slbn_link_params *p,
  * @v: state
  * @weight: of the session, 1 to SLBN_WEIGHT_MAX
  *
- * The paper's share, max((C - BF) / NR, C / N), of what the plan hands out, over
+ * The paper's share, max((C - BF) / NR, C / N), of what the plan assigns, over
  * both ledgers, times the weight.
  *
  * Return: bit/s, at most P.
@@ -466,8 +467,8 @@ static inline u16 slbn_encode_up(u64 rate)
 
 /*
  * Hash of a session's ID, which stands for the ID in the memory and masks its
- * tags: of 64 bits and keyed, so that two sessions with the same hash are neither
- * likely nor to be found by trying.
+ * tags: of 64 bits and keyed, so that two sessions are unlikely to have the
+ * same hash, and nobody can find two by trying.
  */
 static inline u64 slbn_session_hash(const struct slbn_link_params *p,
 				    const struct slbn_packet *pkt)
@@ -537,10 +538,11 @@ static inline u16 slbn_shift_tag(u16 tag, u32 by)
  * @tag: tag, or SLBN_NO_TAG
  * @hash: slbn_session_hash() of the session at this link
  *
- * The ledgers of two links with equal epochs that have equal tags once have them
- * for ever. If a session moves from one to the other, at the same hop, the second
- * one takes it for one that it counts. Masked, this happens to one session in
- * 30,000 (two tags of each link may be equal), and not to all of them.
+ * If two links with equal epochs have equal tags once, their ledgers have equal
+ * tags for ever. If a session moves from one link to the other, at the same
+ * hop, the second link would assume that it counts the session already. With
+ * masked tags, this happens to one session in 30,000 (two tags of each link may
+ * be equal), and not to all of them.
  *
  * Return: a permutation of the tags; SLBN_NO_TAG of itself.
  */
@@ -635,11 +637,11 @@ static inline u64 slbn_held(const struct slbn_packet *pkt,
  * Find where the link counts the session. The memory also shows packets that
  * are stale or lie about the rate in use, which is at most what was granted.
  *
- * Links may have answered a late copy before, and have forgotten it. So an entry
- * made by a reply is for other replies of the same packet only, and one made by a
- * retransmission shows no lies and yields to a newer packet that states more. (If
- * that is counted in another ledger, it is the older one, as the copy has migrated
- * its session.)
+ * Links may have answered a late copy before, and have forgotten it. So an
+ * entry made by a reply applies to other replies of the same packet only. An
+ * entry made by a retransmission does not prove a lie, and a newer packet that
+ * states more overrides it. (If that packet is counted in another ledger, it is
+ * the older one, as the copy has migrated its session.)
  */
 static inline enum slbn_verdict
 slbn_find_session(const struct slbn_link_params *p, struct slbn_link_vars *v,
@@ -892,7 +894,10 @@ slbn_link_process(const struct slbn_link_params *p, struct slbn_link_vars *v,
 
 /* Slots that a source adds to the length of its path, which may grow. */
 #define SLBN_SPARE_SLOTS 2
-/* Transmissions of a packet before the path is taken to have become longer. */
+/*
+ * Transmissions of a packet before the source assumes that the path has become
+ * longer.
+ */
 #define SLBN_PATH_TRIES 2
 /* First cycles of a session, between which it does not pause. */
 #define SLBN_FIRST_CYCLES 2
@@ -916,7 +921,7 @@ slbn_link_process(const struct slbn_link_params *p, struct slbn_link_vars *v,
  * @D: demand, bit/s, at least 1
  * @rate: assigned rate, bit/s; 0 before the first cycle is done
  * @lease: time at which @rate ends unless an acknowledgment extends it, ns, or
- *	SLBN_NO_LEASE. Whatever limits the rate must enforce it by itself
+ *	SLBN_NO_LEASE. Whatever limits the rate must enforce the lease by itself
  * @leaving: send a Leave when the cycle is done
  * @urgent: do not pause before the next packet: the rate is below the share, has
  *	just fallen, or the session is new
@@ -925,8 +930,8 @@ slbn_link_process(const struct slbn_link_params *p, struct slbn_link_vars *v,
  * @share_complete: all links of the path have stated their share
  * @tries: transmissions of @pkt
  * @sent: time of the first one, ns
- * @share: smallest fair share that links have stated in the last acknowledgment of
- *	a first transmission, bit/s, to be believed with @share_complete;
+ * @share: smallest fair share that links have stated in the last acknowledgment
+ *	of a first transmission, bit/s, valid only with @share_complete;
  *	SLBN_RATE_MAX: none has
  * @pkt: packet in flight, or the next to send
  * @slot: slots of @pkt

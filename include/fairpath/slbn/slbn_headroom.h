@@ -2,7 +2,7 @@
 /*
  * The headroom of a link that follows what the link carries besides sessions.
  *
- * Source: docs/protocol.md, section 9. The plan of a link hands out the capacity
+ * Source: docs/protocol.md, section 9. The plan of a link assigns the capacity
  * less a small rest and less a reserve for each kind of other traffic: control
  * packets, and unassigned packets, those of flows without a rate. A reserve
  * follows what this kind took per epoch, within bounds:
@@ -10,18 +10,20 @@
  * - The plan falls at the end of the first epoch that took more than the reserve.
  * - It rises only if each of the last SLBN_HEADROOM_EPOCHS epochs needs less than
  *   half of the reserve.
- * - Reserves are multiples of 1 / SLBN_HEADROOM_STEPS of the capacity, and have an
- *   eighth and a step more than what was measured; also than what as many epochs
- *   after a fall measured, in which the load may still have grown.
+ * - Reserves are multiples of 1 / SLBN_HEADROOM_STEPS of the capacity, and
+ *   exceed what was measured by an eighth and a step. After a fall of the plan,
+ *   the load may still grow, so the same applies to what is measured in the
+ *   SLBN_HEADROOM_EPOCHS epochs after it.
  * - When unassigned packets raise their reserve, the plan falls by twice as much for
  *   SLBN_HEADROOM_DRAIN epochs. Sessions had that capacity, too, for up to an epoch
  *   and a cycle, and the rest alone drains the queue of that time slowly.
  *
- * So the plan moves at most once in an epoch. It rests where the load rests: when
- * the plan moves, sources send more control packets for a while, but less than
- * twice as many, which moves no reserve that has been twice as large. A burst of
- * at most an epoch that repeats within SLBN_HEADROOM_EPOCHS epochs does not let
- * the plan rise in between, as at least half of it is in one of these epochs.
+ * So the plan changes at most once in an epoch, and is constant while the load
+ * is: when the plan changes, sources send more control packets for a while, but
+ * less than twice as many, which does not change a reserve that has been twice
+ * as large. A burst of at most an epoch that repeats within
+ * SLBN_HEADROOM_EPOCHS epochs does not let the plan rise in between, as at
+ * least half of it is in one of these epochs.
  *
  * The safety of the commit does not depend on the plan: rates in use are at most
  * the capacity, whatever the reserves are. Control packets are counted one by one,
@@ -38,9 +40,9 @@
 #define SLBN_HEADROOM_REST 5
 /* A plan moves by multiples of this part of the capacity. */
 #define SLBN_HEADROOM_STEPS 1024
-/* A plan rises after as many epochs that need less. */
+/* A plan rises after so many epochs that need less. */
 #define SLBN_HEADROOM_EPOCHS 4
-/* For as many epochs the plan is lower by what the reserve has risen. */
+/* For so many epochs the plan is lower by what the reserve has risen. */
 #define SLBN_HEADROOM_DRAIN 2
 
 /**
@@ -197,9 +199,10 @@ static inline bool slbn_headroom_update(const struct slbn_headroom_params *p,
  * @v: state
  * @now: time, ns
  *
- * Return: whether an epoch is over since the last measurement. It may be shorter by
- * an eighth, but not all of them: who looks once in an epoch is sometimes early, and
- * would otherwise measure every second epoch only.
+ * Return: whether an epoch is over since the last measurement. Some epochs may
+ * be shorter by an eighth, but not all of them: a caller that checks once in an
+ * epoch is sometimes early, and would otherwise measure every second epoch
+ * only.
  */
 static inline bool slbn_headroom_is_due(const struct slbn_headroom *v, u64 now)
 {
@@ -218,7 +221,7 @@ static inline void slbn_headroom_expect(const struct slbn_headroom_params *p,
 	v->next_at = fp_min64(v->next_at, now + p->epoch);
 }
 
-/* It was tried to measure. */
+/* A measurement was tried. */
 static inline void slbn_headroom_tried(const struct slbn_headroom_params *p,
 				       struct slbn_headroom *v, u64 now)
 {
@@ -297,7 +300,7 @@ static inline u64 slbn_headroom_unassigned(const struct slbn_headroom_params *p,
 }
 
 /**
- * slbn_headroom_plan() - what the plan hands out
+ * slbn_headroom_plan() - what the plan assigns
  * @p: parameters
  * @v: state
  *
