@@ -3,18 +3,20 @@
  * CoDel (RFC 8289): decides which packets signal congestion, by the time that each
  * waits.
  *
- * The delay is above a target for an interval: then a packet signals, and as long
- * as the delay stays above, the next ones do after interval / sqrt(count) each
- * (section 3.3). Soon after that, the state resumes with the count that was
- * reached before.
+ * When the delay has been above a target for an interval, a packet signals
+ * congestion. As long as the delay stays above the target, further packets
+ * signal, each interval / sqrt(count) after the one before (section 3.3). If
+ * the delay exceeds the target again soon afterwards, the state resumes with
+ * the count that was reached before.
  *
  * CoDel decides when a packet leaves the queue. A pacer knows that time, and thus
  * the delay, when the packet arrives: it is the time @now here.
  *
- * A sender detects the loss of the last packet that it has by a time-out only, which
- * takes 200 ms or more. So the last packet of a connection is not dropped, and the signal
- * of one that may be the sender's last falls on the packet after it, if there is one before
- * the queue is empty. Who marks all packets as last has the queue that the pacer permits.
+ * A sender detects the loss of the last packet that it has by a time-out only,
+ * which takes 200 ms or more. So the last packet of a connection is not
+ * dropped. If a packet may be the sender's last one, the packet after it
+ * signals instead, if there is one before the queue is empty. A sender that
+ * marks all packets as last gets the queue that the pacer permits.
  *
  * The BPF program (rates.bpf.c) and the unit test compile this file. No clock, no
  * locks: the caller serializes the packets of a queue.

@@ -3,10 +3,10 @@
  * The table of connections in the BPF program (rates.bpf.c): what each connection of a
  * local host sends by the devices where rates are enforced, one entry for each.
  *
- * Most connections are short, and slbnd never hears of them. It gets a report when a
- * connection has sent enough for a session, and when one that was reported ends (FIN,
- * RST), and reads the entry then. Reports are in a ring of fixed size; one that
- * finds no room is repeated by a later packet.
+ * Most connections are short, and slbnd is never notified of them. It gets a
+ * report when a connection has sent enough for a session, and when one that was
+ * reported ends (FIN, RST), and reads the entry then. Reports are in a ring of
+ * fixed size; one that finds no room is repeated by a later packet.
  *
  * The table has a fixed size, and is set-associative: a connection is in one of the
  * CONNECTIONS_WAYS places of a set, which a keyed hash selects. Hosts share each set
@@ -33,9 +33,10 @@
 #define CONNECTIONS_RING (256 * 1024)
 
 /*
- * A silent connection may lose its place to a host with one place less, after ns: soon if
- * it was never reported and no session matches it, since it loses only its counters. Who
- * sends from many source addresses thus keeps a place only with a packet in each second.
+ * A silent connection may lose its place to a host with one place less, after
+ * ns: soon if it was never reported and no session matches it, since it loses
+ * only its counters. So a host that sends from many source addresses keeps a
+ * place only with a packet in each second.
  */
 #define CONNECTIONS_SILENT 60000000000ULL
 #define CONNECTIONS_SILENT_UNREPORTED 1000000000ULL

@@ -2,13 +2,14 @@
 /*
  * Which place of its set a new connection takes (connections.h).
  *
- * Places are shared as by max-min fairness: the newcomer takes one of the host that
- * has the most, if those are at least two more than its own host has, and otherwise one
- * of its own. One more is enough if the place was silent for CONNECTIONS_SILENT, or
- * CONNECTIONS_SILENT_UNREPORTED if its connection was never reported and no session
- * matches it. So a host never loses a place to one that would have more than it then.
- * Of a host's places, connections that were never reported are replaced first, and
- * those that were silent for longer before others.
+ * Places are shared as by max-min fairness: a new connection takes a place of
+ * the host that has the most places, if that host has at least two more than
+ * the connection's own host, and otherwise a place of its own host. One more is
+ * enough if the place was silent for CONNECTIONS_SILENT, or
+ * CONNECTIONS_SILENT_UNREPORTED if its connection was never reported and no
+ * session matches it. So a host never loses a place to a host that would then
+ * have more places. Of a host's places, connections that were never reported
+ * are replaced first, and those that were silent for longer before others.
  *
  * The includer defines connections_read(). Functions that are not static are verified
  * once, not for each state of their callers; and the verifier follows all branches.
@@ -66,10 +67,11 @@ CONNECTIONS_APART u64 connections_places(u32 set, u64 host)
 }
 
 /*
- * How much place @n deserves to be taken for @host, which has @own places; 0: it may
- * not be. Bit 63: it is free, of which the first is taken; then how many places its host
- * has, whether that is @host, whether it was never reported, for how long it was
- * silent, and @n.
+ * The priority with which place @n is taken for @host, which has @own places;
+ * 0: it may not be taken. From the highest bit: bit 63 if the place is free
+ * (the first free place is taken); how many places its host has; whether its
+ * host is @host; whether it was never reported; for how long it was silent; and
+ * @n.
  */
 CONNECTIONS_APART u64 connections_score(u32 set, u64 n, u64 host, u64 own,
 					u64 now)

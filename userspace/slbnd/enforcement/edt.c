@@ -4,14 +4,14 @@
  * of rates.bpf.c, and its map of flows. See edt.h.
  *
  * The program is attached to each device's egress by a filter with our own
- * preference, beside the filters of others. TCX (Linux 6.6) has no advantage here:
- * a filter is replaced atomically, too, works on all kernels, and remains when slbnd
- * ends, without a pinned link. If there is no clsact qdisc, one is created. It
- * stays: Linux empties the device's queues when clsact is created or deleted, and
- * a restart of slbnd must not lose packets. After a crash the program continues to
- * pace its flows, at the rate of the default class when their leases have ended,
- * until slbnd starts again or the filter is deleted (tc filter del dev DEV egress
- * pref 49470; ingress likewise).
+ * preference, beside the filters of others. TCX (Linux 6.6) has no advantage
+ * here: a filter is also replaced atomically, works on all kernels, and stays
+ * when slbnd ends, without a pinned link. If there is no clsact qdisc, one is
+ * created. It stays: Linux empties the device's queues when clsact is created
+ * or deleted, and a restart of slbnd must not lose packets. After a crash the
+ * program continues to pace its flows, at the rate of the default class when
+ * their leases have ended, until slbnd starts again or the filter is deleted
+ * (tc filter del dev DEV egress pref 49470; ingress likewise).
  *
  * The map of flows, their limits and pacing state, and the table of connections are
  * pinned, if configured: then the next slbnd takes them over, and replaces the program
@@ -1034,7 +1034,10 @@ int edt_set(struct edt *edt, const struct rates_key *key, int kind,
 	u32 slot;
 
 	if (known >= 0) {
-		/* The rate that an earlier slbnd was assigned has its own lease. */
+		/*
+		 * The rate that was assigned to an earlier slbnd has its own
+		 * lease.
+		 */
 		if (limit->rate || !edt->taken_over[known]) {
 			edt->taken_over[known] = false;
 			set_limit(edt, known, limit);

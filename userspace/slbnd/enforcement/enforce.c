@@ -493,7 +493,10 @@ static void check_device(struct enforce *enforce, u32 n)
 	*device->problem = 0;
 	if (inspect(&found, &error))
 		by = found.htb ? ENFORCE_BY_HTB : ENFORCE_BY_FQ;
-	/* Without memory or descriptors, say: then what there is remains. */
+	/*
+	 * Without memory or descriptors, for example: then what is attached
+	 * remains.
+	 */
 	if (found.unread) {
 		free(found.qdiscs);
 		return;
@@ -698,9 +701,10 @@ void enforce_configure(struct enforce *enforce,
 }
 
 /*
- * CoDel's target for a session, ns: for TCP half a round trip, so that it uses its rate. On
- * a path of 40 ms, with 5 ms CUBIC used 94 % and Reno 85 % of it, by a model. Windows keep
- * its queue shorter than that. For what they do not reach, as UDP: CODEL_TARGET.
+ * CoDel's target for a session, ns: for TCP half a round trip, so that it uses
+ * its rate. On a path of 40 ms, with 5 ms CUBIC used 94 % and Reno 85 % of it,
+ * by a model. Windows keep its queue shorter than that. For traffic that
+ * windows do not apply to, such as UDP: CODEL_TARGET.
  */
 static u64 codel_target(const struct enforce *enforce,
 			const struct slbn_flow *flow, u64 rtt)

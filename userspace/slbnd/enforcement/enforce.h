@@ -33,10 +33,11 @@
 #define ENFORCE_QUEUE_MAX 1000000000ULL
 
 /*
- * Burst of a flow that was idle, in time at its rate, at least, ns; and of one that was idle
- * for longer than ENFORCE_PAUSE. That one is not late, but begins anew, maybe with many
- * others (incast). With a longer burst, each of them would send two packets at nearly the
- * same time, and a short FIFO drops some.
+ * Burst of a flow that was idle, in time at its rate, at least, ns; and of one
+ * that was idle for longer than ENFORCE_PAUSE. A flow that was idle for that
+ * long is not late, but begins anew, maybe together with many others (incast).
+ * With a longer burst, each of them would send two packets at nearly the same
+ * time, and a short FIFO would drop some.
  */
 #define ENFORCE_BURST 2000000ULL
 #define ENFORCE_FIRST_BURST 500000ULL

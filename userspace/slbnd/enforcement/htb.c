@@ -3,10 +3,10 @@
  * Rate limits by HTB: devices and flows. htb_config.c has the rtnetlink requests.
  *
  * Each flow has a class directly below the device's htb, so that it neither
- * borrows nor is restricted by other classes. Its queue is a bfifo: HTB serves a
- * class at a known rate, so a limit in octets bounds the waiting time. (fq_codel
- * and codel do not bound the backlog of an unresponsive flow; pfifo counts packets,
- * whatever their length.)
+ * borrows from other classes nor is restricted by them. Its queue is a bfifo:
+ * HTB serves a class at a known rate, so a limit in octets bounds the waiting
+ * time. (fq_codel and codel do not bound the backlog of an unresponsive flow;
+ * pfifo counts packets, whatever their length.)
  *
  * flower filters classify packets. Each kind of session (rates.h) has its own
  * preference, in the order of lookup, so that the most specific session matches.
@@ -17,10 +17,10 @@
  * of one. Filters of others with a lower preference decide first.
  *
  * Filters are marked as ours by their handle, classes by their quantum, both
- * SLBN_PORT, so that a later slbnd can delete what one that crashed has left. A
- * flow has the same number on all devices, in the handles of its class, queue and
- * filters. Removing a flow deletes its filters at once, but its class after LINGER,
- * when its queue has been sent.
+ * SLBN_PORT, so that a later slbnd can delete those that an earlier one left
+ * when it crashed. A flow has the same number on all devices, in the handles of
+ * its class, queue and filters. Removing a flow deletes its filters at once,
+ * but its class after LINGER, when its queue has been sent.
  *
  * Differences from the BPF program: rates have no lease in the kernel, so they
  * remain when slbnd dies; flower matches no ports of fragments, UDP-Lite and DCCP; a

@@ -3,11 +3,11 @@
  * Ingress: the devices by which packets of local hosts arrive, by the routes to these
  * hosts. What arrives by them is limited whatever its source address.
  *
- * A device leads to local hosts if a route within a prefix of them uses it, or, for a
- * prefix without one, the most specific route that contains it. A device of a default
- * route leads to all others, too, and does not count: packets of remote hosts arrive
- * by it. Routes of all tables count; a VRF's packets arrive by the VRF, which is not
- * found.
+ * A device leads to local hosts if a route within a prefix of them uses it, or,
+ * for a prefix without one, the most specific route that contains it. A device
+ * of a default route leads to all others, too, and does not count: packets of
+ * remote hosts arrive by it. Routes of all tables count. Packets of a VRF
+ * arrive by the VRF device, which is not found.
  */
 #ifndef SLBND_INGRESS_H
 #define SLBND_INGRESS_H

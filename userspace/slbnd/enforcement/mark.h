@@ -2,28 +2,32 @@
 /*
  * Marks: in which band of a domain's links a packet of a local host is (drr_fq's bands).
  *
- * A packet is assigned if its session has a rate and it is within it. It is new if it
- * belongs to the first MARK_OCTETS of a connection whose peer has answered at the uplink,
- * which a host cannot forge by itself, or if it is the first packet of a connection.
- * Everything else is unassigned. A connection that was silent for longer than a packet
- * may wait at a link, and has no session, may be new again.
+ * A packet is assigned if its session has a rate and the packet is within it.
+ * It is new if it belongs to the first MARK_OCTETS of a connection whose peer
+ * has answered at the uplink, which a host cannot forge by itself, or if it is
+ * the first packet of a connection. Everything else is unassigned. A connection
+ * that was silent for longer than a packet may wait at a link, and has no
+ * session, may be new again.
  *
- * Tokens bound what is new and has no rate: links have agreed to what is within one. A host
- * has a bucket for all of its destinations, in which a packet takes as long as it takes at
- * the share that the links of its path have stated last: what a host adds to a link is at
- * most the share of one session there. Where no link has answered, its packets also take
- * tokens of one bucket for all such hosts, at the rate of the default class. There a host
- * may owe as much as the bucket has left (dynamic thresholds, as in the default class), so
- * one that floods leaves the others half of it. First packets have buckets of their own
- * with 1 / MARK_OPENING of the rates: nothing proves that anybody wants them.
+ * Token buckets limit new packets without a rate; links have already assigned
+ * capacity for packets within a rate. A host has one bucket for all of its
+ * destinations. A packet takes tokens for the time that it takes at the share
+ * that the links of its path have stated last, so a host adds at most the share
+ * of one session to a link. Where no link has answered, its packets also take
+ * tokens of one bucket for all such hosts, at the rate of the default class. In
+ * that bucket a host may be in debt by as much as the bucket has left (dynamic
+ * thresholds, as in the default class), so a host that floods leaves half of it
+ * to the others. First packets have buckets of their own with 1 / MARK_OPENING
+ * of the rates, since no answer shows yet that the peer wants them.
  *
- * No packet of TCP shall be overtaken because its connection changes its band. The first
- * packet in another band departs when the ones before it must have left the links: after
- * MARK_WAIT between new and assigned, and after MARK_WAIT_UNASSIGNED to or from unassigned.
- * Assumptions: a connection that becomes assigned was paced before, so that its new packets
- * wait for less than MARK_WAIT, and the links' limit on the wait of unassigned packets is
- * not larger than drr_fq's default. UDP is not held back: most of it is sent by programs
- * that prefer reordered packets to late ones.
+ * TCP packets must not be reordered when their connection changes its band. So
+ * the first packet in another band departs when the packets before it must have
+ * left the links: after MARK_WAIT between new and assigned, and after
+ * MARK_WAIT_UNASSIGNED to or from unassigned. Assumptions: a connection that
+ * becomes assigned was paced before, so that its new packets wait for less than
+ * MARK_WAIT, and the links' limit on the wait of unassigned packets is not
+ * larger than drr_fq's default. UDP is not delayed: most of it is sent by
+ * programs that prefer reordered packets to late ones.
  *
  * The BPF program (marks.bpf.h) and the unit test compile this file. No clock, no locks:
  * the caller serializes the packets that share a bucket. Fields have 64 bits: see
@@ -38,7 +42,9 @@
 /* What a connection may send as new: slow start reaches its share by then. */
 #define MARK_OCTETS 1000000ULL
 
-/* What a host or all of them did not use of their rate for so long, they may send, ns. */
+/*
+ * Depth of the buckets of a host and of all hosts, as time at their rate, ns.
+ */
 #define MARK_BURST 400000000ULL
 
 /* First packets have this part of the rates. */
@@ -101,7 +107,10 @@ static inline u32 mark_enter(struct mark *m, u64 now, u64 length, bool syn,
 		m->opened = 1;
 		return MARK_OPENS;
 	}
-	/* Whose peer answers later than links do, does not become new by that. */
+	/*
+	 * A connection does not become new because its peer answers later than
+	 * links do.
+	 */
 	if (!m->answered && rated)
 		m->old = 1;
 	if (m->sent + length > MARK_OCTETS)

@@ -2,14 +2,16 @@
 /*
  * Marks in BPF: a part of rates.bpf.c. See mark.h for what is marked.
  *
- * At egress, slbnd_rates asks marks_enter() whether a packet of a local host that has no rate
- * is new, and does not pace it then. slbnd_sent marks packets, and delays them if necessary.
- * A packet that is neither new nor assigned leaves without a mark of the domain, as do
- * the packets of this router and those that it forwards for others, unless they came in by
- * a device of the domain, where another agent has marked them. At ingress marks_arrive()
- * notes that the peer of a connection has answered, and marks_restore() gives packets for
- * local hosts the DSCP back that the sender had set (dscp.h). Links of this router that
- * need the marks restore it themselves, and marks_restore() is not called.
+ * At egress, slbnd_rates asks marks_enter() whether a packet of a local host
+ * that has no rate is new, and does not pace it then. slbnd_sent marks packets,
+ * and delays them if necessary. A packet that is neither new nor assigned
+ * leaves without a mark of the domain. So do the packets of this router and
+ * those that it forwards for others, unless they arrived through a device of
+ * the domain, where another agent has marked them. At ingress marks_arrive()
+ * notes that the peer of a connection has answered, and marks_restore() gives
+ * packets for local hosts the DSCP back that the sender had set (dscp.h). Links
+ * of this router that need the marks restore it themselves, and marks_restore()
+ * is not called.
  *
  * A connection has an entry as long as it has a place in the table of connections
  * (connections.h). Without one its packets are assigned or unassigned.
@@ -74,7 +76,7 @@ struct {
 	__type(value, u64);
 } host_tokens SEC(".maps");
 
-/* Indices of devices whose marks are believed. */
+/* Indices of devices whose marks are trusted. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MARKS_DEVICES);
@@ -296,7 +298,7 @@ static __always_inline bool write_head(struct __sk_buff *skb,
 	if (v4 && bpf_l3_csum_replace(skb, at + offsetof(struct iphdr, check),
 				      from, to, sizeof(to)))
 		return false;
-	/* Where the header was thought to be may be something else. */
+	/* The assumed position of the header may hold something else. */
 	return !bpf_skb_store_bytes(skb, at, &to, sizeof(to),
 				    v4 ? 0 : BPF_F_RECOMPUTE_CSUM) &&
 	       load(skb, &marking->packet, &marking->near,
@@ -359,7 +361,7 @@ static __noinline int marks_write(struct __sk_buff *skb, u32 band)
 	return new == old || write_head(skb, marking, v4, old, new);
 }
 
-/* Did it arrive by a device whose marks are believed? */
+/* Did it arrive by a device whose marks are trusted? */
 static bool is_from_domain(const struct __sk_buff *skb)
 {
 	u32 index = skb->ingress_ifindex;
@@ -368,8 +370,8 @@ static bool is_from_domain(const struct __sk_buff *skb)
 }
 
 /*
- * Mark a packet that leaves; @handed: it is the one that is kept. Returns false if it must
- * be dropped.
+ * Mark a packet that leaves; @handed: slbnd_rates has kept it. Returns false if
+ * it must be dropped.
  */
 static __always_inline bool
 marks_leave(struct __sk_buff *skb, const struct scratch *scratch, bool handed)

@@ -35,7 +35,8 @@ void marks_configure(struct edt *edt, const struct marks_config *config)
 }
 
 /**
- * marks_set_domain() - set whose marks are believed, by the devices that exist now
+ * marks_set_domain() - set whose marks are trusted, by the devices that exist
+ * now
  * @edt: from edt_open()
  * @config: options
  *

@@ -9,7 +9,7 @@
 #include <fairpath/core.h>
 #include <fairpath/dscp.h>
 
-/* Devices whose marks are believed, at most. */
+/* Devices whose marks are trusted, at most. */
 #define MARKS_DEVICES 16
 /* Their names' size: IFNAMSIZ. */
 #define MARKS_NAME 16
@@ -22,9 +22,9 @@
  * @on: mark packets
  * @new: DSCP of those at the start of connections that had CS0 (dscp.h)
  * @assigned: DSCP of those within rates, another one
- * @domain: names of devices whose marks are believed
+ * @domain: names of devices whose marks are trusted
  * @count: number of @domain
- * @sockets: cookies of slbnd's, whose marks are believed; 0: none
+ * @sockets: cookies of slbnd's sockets, whose marks are trusted; 0: none
  */
 struct marks_config {
 	bool on;
@@ -40,7 +40,7 @@ struct marks_config {
  * @starts: marked as new
  * @assigned: marked as assigned
  * @cleared: that had a mark which was not theirs
- * @refused: that would have been new, but there were no tokens
+ * @refused: that would have been new, but there were too few tokens
  * @restored: whose DSCP was restored, as they arrived for local hosts
  */
 struct marks_sums {

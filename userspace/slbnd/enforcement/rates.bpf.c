@@ -2,53 +2,56 @@
 /*
  * Paces flows at the egress of a device with fq: a BPF program for tc.
  *
- * The program writes each packet's earliest departure time (EDT) into the packet,
- * and fq keeps the packet until then, without a queue for each flow. A packet
- * departs when the one before it has been sent at the flow's rate. That time is
- * computed when the next packet arrives: a higher rate applies to it already. A lower
- * one does not, as the packet was admitted at the rate of its time, and 64 kB that were
- * merged (GSO) may take seconds at the new one. A flow that was idle may send a burst of
- * ENFORCE_BURST: otherwise a sender that is often a little late would never reach its
- * rate. After a pause it is ENFORCE_FIRST_BURST. slbnd lets it be longer while TCP's slow
- * start has not reached the rate (flows.h), and it is longer for flows of acknowledgements
- * (SMALL_BURST).
+ * The program writes each packet's earliest departure time (EDT) into the
+ * packet, and fq keeps the packet until then, without a queue for each flow. A
+ * packet departs when the one before it has been sent at the flow's rate. That
+ * time is computed when the next packet arrives, so a higher rate already
+ * applies to the packet before it. A lower rate does not: the packet was
+ * admitted at the rate of its time, and 64 kB that were merged (GSO) may take
+ * seconds at the new one. A flow that was idle may send a burst of
+ * ENFORCE_BURST: otherwise a sender that is often a little late would never
+ * reach its rate. After a pause the burst is ENFORCE_FIRST_BURST. slbnd allows
+ * a longer one while TCP's slow start has not reached the rate (flows.h), and
+ * flows of acknowledgements have a longer one (SMALL_BURST).
  *
- * CoDel (codel.h) keeps the queue of a flow short if the flow responds: it marks or
- * drops packets that wait for longer than a target. A packet's delay is known when
- * it arrives. The packets of a session have one state, whatever their connections.
- * The default class has none: its packets are mostly the first ones of connections,
- * and its limit is shared by sources.
+ * CoDel (codel.h) keeps the queue of a flow short if the flow responds: it
+ * marks or drops packets that wait for longer than a target. A packet's delay
+ * is known when it arrives. The packets of a session have one state, whatever
+ * their connections. The default class has no CoDel: its packets are mostly the
+ * first ones of connections, and its limit is shared by sources.
  *
- * Packets that would wait for longer than a limit (backlog) are dropped here, and do
- * not delay later ones. Packets dropped by fq, above its flow_limit, would do so,
- * and the flow would get less than its rate: so packets are also dropped here
- * when that many wait, as estimated by the mean length of the flow's packets.
+ * Packets that would wait for longer than a limit (backlog) are dropped here,
+ * and do not delay later ones. Packets that fq drops above its flow_limit would
+ * delay later ones, and the flow would get less than its rate. So packets are
+ * also dropped here when about as many packets wait, as estimated from the mean
+ * length of the flow's packets.
  *
- * A flow never sends faster than its rate (MUST 4 of docs/protocol.md), or its ceiling
- * while it has one (ceiling.h). What it sends
- * above it shares the default class as packets without a session do, if slbnd says so
- * (excess_on) and it is not TCP, whose sender slows down: packets that would wait for
- * longer than CoDel's target leave in what the class does not use (spare.h), with the
- * last packet of the flow that has a departure time, so that none is overtaken.
+ * A flow never sends faster than its rate (MUST 4 of docs/protocol.md), or its
+ * ceiling while it has one (ceiling.h). If slbnd sets excess_on, and the flow
+ * is not TCP, whose sender slows down, packets above the rate share the default
+ * class like packets without a session. Packets that would wait for longer than
+ * CoDel's target are sent in what the class does not use (spare.h), at the
+ * departure time of the flow's last packet, so that no packet is overtaken.
  *
- * A flow's rate ends with its lease, unless slbnd extends it. All other packets of
- * local hosts share the default class of the device, whose rate is bounded: flows
- * whose session has no rate, flows without a session, later fragments, packets
- * that cannot be parsed, and all that arrive by devices that lead to local hosts
- * (ingress.h). A dead slbnd thus leaves no rate in use. Packets of other hosts are
- * paced at their own access router, and pass.
+ * A flow's rate ends with its lease, unless slbnd extends it. All other packets
+ * of local hosts share the default class of the device, whose rate is bounded:
+ * flows whose session has no rate, flows without a session, later fragments,
+ * packets that cannot be parsed, and all that arrive by devices that lead to
+ * local hosts (ingress.h). So no rate remains in use after slbnd has died.
+ * Packets of other hosts are paced at their own access router, and pass.
  *
- * The default class is a FIFO that source addresses share fairly, and the flows of
- * a source its part. A source may have as much backlog in the FIFO as there is
- * free space, and a flow twice as much as its source may still add (dynamic
- * thresholds: Choudhury, Hahne, ToN 1998, with alpha 1 and 2). What floods thus
- * leaves room for other sources and for other flows of its host, which lose nothing
- * while they send less than their share. Alone a flow fills 40 % of the FIFO, many
- * flows of a source fill half: with many flows a source that floods gets 1.5 times
- * as much as one with a single flow. A merged packet (GSO, GRO) waits as long as its
- * last segment would, so that 64 kB do not fill the FIFO at once. Backlogs are counted
- * in hash tables of fixed size with secret hash functions; sources with the same hash
- * share their part, and so do flows.
+ * The default class is a FIFO. Source addresses share it fairly, and the flows
+ * of a source share that source's part. A source may have as much backlog in
+ * the FIFO as there is free space, and a flow twice as much as its source may
+ * still add (dynamic thresholds: Choudhury, Hahne, ToN 1998, with alpha 1 and
+ * 2). So a flood leaves room for other sources and for other flows of its host,
+ * which lose nothing while they send less than their share. A single flow fills
+ * 40 % of the FIFO, many flows of one source fill half: a source that floods
+ * with many flows gets 1.5 times as much as one that floods with a single flow.
+ * A merged packet (GSO, GRO) waits as long as its last segment would, so that
+ * 64 kB do not fill the FIFO at once. Backlogs are counted in hash tables of
+ * fixed size with secret hash functions; sources with the same hash share their
+ * part, and so do flows.
  *
  * A session may leave fields of its flow open. For each kind of session that
  * exists (rates.h), a packet's key is masked and looked up, at most RATES_KINDS
@@ -202,7 +205,7 @@ struct {
  */
 const u32 only;
 
-/* Maximum number of flows, which slbnd sets the sizes of the maps by. */
+/* Maximum number of flows, from which slbnd sets the sizes of the maps. */
 u32 max_flows;
 
 /* Existing kinds of sessions: bit 1 << kind. */
@@ -214,7 +217,10 @@ u32 fq_limit;
 /* Number of devices without fq. */
 u32 any_no_fq;
 
-/* No local hosts are configured: all forwarded packets are theirs. */
+/*
+ * No local hosts are configured: all forwarded packets count as packets of
+ * local hosts.
+ */
 u32 any_host;
 
 /* Secrets of the hash functions of sources and flows, random. */
@@ -232,8 +238,9 @@ u32 marks_on;
 u32 restore_on;
 
 /*
- * Packets of flows and default classes that were dropped, those of them that CoDel
- * dropped, those that were marked, and those of flows that were sent above rates.
+ * Packets of flows and default classes that were dropped, those of them that
+ * CoDel dropped, those that were marked, and packets of flows that were sent
+ * above rates.
  */
 u64 dropped;
 u64 signalled;
@@ -389,9 +396,10 @@ union header {
  * @value: the same
  * @edge: the same
  *
- * In a map, as the stack is too small, and without CAP_PERFMON, the kernel stops speculation
- * (lfence) at most writes to it. What is in a map, the verifier does not follow: it would
- * check all that comes later for each state that a packet may have.
+ * In a map, as the stack is too small, and without CAP_PERFMON, the kernel
+ * stops speculation (lfence) at most writes to it. The verifier does not follow
+ * values in a map; for values on the stack it would check all later code for
+ * each state that a packet may have.
  */
 struct scratch {
 	u64 lowered;
@@ -806,9 +814,9 @@ static bool set_ce(struct __sk_buff *skb)
 }
 
 /*
- * Update the counters; the caller holds the lock. Without branches, which the
- * compiler merges to pointer arithmetic that the verifier rejects without
- * CAP_PERFMON.
+ * Update the counters; the caller holds the lock. There are no branches,
+ * because the compiler would merge them to pointer arithmetic that the verifier
+ * rejects without CAP_PERFMON.
  */
 static __always_inline void count(struct rates_state *state,
 				  const struct arrival *arrival)
@@ -845,8 +853,8 @@ static __always_inline u64 get_burst(const struct rates_state *state,
 }
 
 /*
- * CoDel's target for a packet that waits, ns. Two full packets, or one as long as the last
- * one, may always wait: then the flow is not idle.
+ * CoDel's target for a packet that waits, ns. Two full packets, or one as long
+ * as the last one, may always wait, so that the flow is not idle.
  */
 static __always_inline u64 get_target(const struct rates_state *state,
 				      const struct valid_limit *limit, u64 wait)
@@ -931,7 +939,7 @@ static __always_inline u64 get_backlog(const struct rates_bucket *bucket,
 {
 	if (bucket->finish <= now)
 		return 0;
-	/* Its packets are taken for evenly spread over the queue. */
+	/* Assume that its packets are spread evenly over the queue. */
 	return bucket->backlog * (bucket->finish - now) /
 	       (bucket->finish - bucket->updated);
 }
@@ -1062,7 +1070,7 @@ static __noinline int pace_unassigned(const struct __sk_buff *skb)
 	if (!scratch)
 		return 0;
 	arrival = &scratch->arrival;
-	/* What is new has idle capacity from its first packet on. */
+	/* New traffic may use idle capacity from its first packet on. */
 	arrival->departure = arrival->now;
 	if (marks_on &&
 	    marks_enter(skb->ifindex, arrival->now, arrival->length, 0))

@@ -3,12 +3,12 @@
  * Keys and values of the maps that slbnd (edt.c) and its BPF program
  * (rates.bpf.c) share, and the order in which sessions are matched.
  *
- * The map "flows" has each flow's slot in the arrays "limits" and "states"; each
- * device's default class has a state, too, behind those of the flows. Only
+ * The map "flows" has each flow's slot in the arrays "limits" and "states";
+ * each device's default class has a state, too, behind those of the flows. Only
  * slbnd writes "flows" and "limits", and only the program writes a state whose
- * slot is in use. A new rate thus applies to the next packet, without races with
- * the counters. slbnd maps "limits" into its memory: to extend a lease at each
- * answer takes no system call.
+ * slot is in use. A new rate thus applies to the next packet, without races
+ * with the counters. slbnd maps "limits" into its memory, so that it extends
+ * leases at each answer without a system call.
  */
 #ifndef SLBND_RATES_H
 #define SLBND_RATES_H

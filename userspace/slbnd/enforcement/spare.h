@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a default class leaves unused, for packets above the rates of their sessions.
+ * Sends packets above the rates of their sessions in what a default class
+ * leaves unused.
  *
- * The default class is a token bucket: it may send a burst of what it did not use. Its own
- * packets come first: a packet above a rate is sent in it only if no packet of the class
- * waits, and half of the burst remains, for the first packets of connections. So these
- * packets never delay those of the class, and get no more than its rate.
+ * The default class is a token bucket: what it did not use, it may send in a
+ * burst. Its own packets come first: a packet above a rate is sent in it only
+ * if no packet of the class waits, and half of the burst remains, for the first
+ * packets of connections. So these packets never delay those of the class, and
+ * get no more than its rate.
  *
  * The BPF program (rates.bpf.c) and the unit test compile this file. No clock, no locks:
  * the caller serializes the packets of a class.

@@ -6,18 +6,20 @@
  * then has no queue in the pacer, and loses nothing.
  *
  * A window is rate * round-trip time, and a packet or a burst of segments. The
- * round-trip time is the least one of 10 to 20 s, from the departure from the pacer to
- * the acknowledgment: the pacer's own delay is not part of it. Only new data are
- * timed, so a retransmission makes no sample too short. The estimate is never exact
- * (delayed acknowledgments, jitter, a new route), so a loop corrects it each round
- * trip: if the pacer ran dry while the window limited the sender, the window grows by half
- * of what was missed; if a packet or more always waited, it shrinks by half of that. All
- * of it would be too much: the pacer may have run dry several times in a round trip, as
- * acknowledgments came in bursts. While data wait at a link the window does not grow:
- * the pacer runs dry as acknowledgments are late, and with more in flight in all
- * connections, the queue would remain until links have capacity that they do not assign.
- * Data and acknowledgments between host and router are not seen, nor measured: if they
- * may be what holds a sender back, the window grows slowly.
+ * round-trip time is the least one of 10 to 20 s, from the departure from the
+ * pacer to the acknowledgment: the pacer's own delay is not part of it. Only
+ * new data are timed, so a retransmission makes no sample too short. The
+ * estimate is never exact (delayed acknowledgments, jitter, a new route), so a
+ * control loop corrects it in each round trip: if the pacer ran empty while the
+ * window limited the sender, the window grows by half of what was missed; if a
+ * packet or more always waited, it shrinks by half of that. The whole
+ * difference would be too much: the pacer may have run empty several times in a
+ * round trip because acknowledgments came in bursts. While data wait at a link
+ * the window does not grow: then the pacer runs empty because acknowledgments
+ * are late, and if all connections had more in flight, the queue would remain
+ * until links have capacity that they do not assign. The router neither sees
+ * nor measures data and acknowledgments between host and router: if these may
+ * limit a sender, the window grows slowly.
  *
  * What the sender was granted is kept (RFC 9293, 3.8.6): the right edge, the highest
  * sequence number that it may send, never moves back by more than the unit of the
@@ -25,29 +27,33 @@
  * receiver's own, and never below a few segments (WINDOW_SEGMENTS, WINDOW_LEAST) unless
  * the receiver's is: so a sender whose acknowledgments are lost need not probe.
  *
- * An edge moves by whole segments, and is rounded down to the unit: of what is granted
- * beyond a whole segment, a sender with TCP_NODELAY makes a short one for each
- * acknowledgment, others one in a round trip (Minshall's form of Nagle's algorithm).
- * Segments that are short by less than a unit cost next to nothing.
+ * An edge moves by whole segments, and is rounded down to the unit. If more
+ * than whole segments were granted, a sender with TCP_NODELAY would send a
+ * short segment for each acknowledgment, and others one in a round trip
+ * (Minshall's form of Nagle's algorithm). Segments that are shorter by less
+ * than a unit cost almost nothing.
  *
  * While a session may send above its rate (ceiling.h), a window grows from that of its
  * rate to that of its ceiling as fast as the sender fills it: it doubles in a round trip
  * at most. What is granted remains granted when the ceiling ends, so a window that is
  * not filled must not be larger than what the pacer can delay at the rate.
  *
- * A connection that has no rate yet has a bound, too: what a receiver offers at once may
- * take its later rate minutes to send, and no edge moves back. The bound must not slow a
- * connection that never gets a rate. A sender may have in flight what it began with and,
- * at most, what was acknowledged since (RFC 5681, 3.1), so what it needs next is at most
- * twice what it had in flight. The bound is four times that, as a part may not have come
- * to the router yet; twice of what was acknowledged lately, for a host that is farther
- * from the router than its peer is; and WINDOW_OPEN at least. What was granted remains,
- * so a sender that pauses finds its window again.
+ * The window of a connection without a rate is bounded, too: sending what a
+ * receiver offers at once may take minutes at the later rate, and no edge moves
+ * back. The bound must not slow a connection that never gets a rate. A sender
+ * may have in flight what it began with and, at most, what was acknowledged
+ * since (RFC 5681, 3.1), so what it needs next is at most twice what it had in
+ * flight. The bound is the largest of three values: four times what it had in
+ * flight, as a part of it may not have arrived at the router yet; twice what
+ * was acknowledged lately, for a host that is farther from the router than its
+ * peer; and WINDOW_OPEN. What was granted remains, so a sender that pauses
+ * finds its window again.
  *
- * If links have stated the share of its path (marks.h), the bound is lower: what the share
- * sends in a round trip and WINDOW_HOLD, or WINDOW_BEGIN segments. When the connection gets
- * its rate, about the share, the pacer can hold what was granted. Otherwise many slow
- * flows that begin lose most of their first windows in the pacer.
+ * If links have stated the share of its path (marks.h), the bound is lower:
+ * what the share sends in a round trip and WINDOW_HOLD, or WINDOW_BEGIN
+ * segments. When the connection gets its rate, about the share, the pacer can
+ * hold what was granted. Otherwise, when many slow flows begin, they lose most
+ * of their first windows in the pacer.
  *
  * The edge is counted from the highest octet known to have arrived: with SACK the
  * highest block, else a segment for each duplicate acknowledgment. Otherwise a sender
@@ -76,26 +82,29 @@
 #include <fairpath/core.h>
 
 /*
- * What each packet needs is inlined: with the mitigations of some processors, a return
- * takes some ns. What few need, the BPF program has as functions that are verified one by
- * one, with any argument, so that the verifier of Linux 6.1 finds the end of the rest
- * without CAP_PERFMON: they check their pointers, and return a number.
+ * What each packet needs is inlined: with the mitigations of some processors, a
+ * return takes some ns. What only few packets need is in functions of the BPF
+ * program that are verified one by one, with any argument, so that the verifier
+ * of Linux 6.1 can finish the rest without CAP_PERFMON. So these functions
+ * check their pointers, and return a number.
  */
 #ifndef WINDOW_PART
 #define WINDOW_PART static inline
 #endif
 
 /*
- * What is behind it reads memory again: otherwise the compiler keeps values on the stack, and
- * without CAP_PERFMON, the kernel stops speculation (lfence) where BPF programs write there.
+ * Code after this reads memory again: otherwise the compiler keeps values on
+ * the stack, and without CAP_PERFMON, the kernel stops speculation (lfence)
+ * where BPF programs write to the stack.
  */
 #define window_reload() asm volatile("" ::: "memory")
 
 /*
- * A window is at least so many segments: one that is lost is followed by three duplicate
- * acknowledgments (RFC 5681). If the rate takes longer than WINDOW_PATIENCE ns for them,
- * they stand in the pacer, and CoDel drops some: then it is WINDOW_LEAST segments, two
- * that a delayed acknowledgment waits for, and one that Nagle's algorithm holds back.
+ * A window is at least so many segments: one that is lost is followed by three
+ * duplicate acknowledgments (RFC 5681). If they take longer than
+ * WINDOW_PATIENCE ns at the rate, they wait in the pacer, and CoDel drops some.
+ * Then the window is WINDOW_LEAST segments: two that a delayed acknowledgment
+ * waits for, and one that Nagle's algorithm delays.
  */
 #define WINDOW_SEGMENTS 4
 #define WINDOW_LEAST 3
@@ -114,8 +123,8 @@
 #define WINDOW_PERIOD 10000000000ULL
 
 /*
- * The least window without a rate, octets: more than twice of what senders begin with, and
- * some round trips of slow start with small segments.
+ * The least window without a rate, octets: more than twice what senders begin
+ * with, and enough for some round trips of slow start with small segments.
  */
 #define WINDOW_OPEN 0x40000U
 
@@ -132,13 +141,17 @@
 /* Segments in a round of the loop, at least. */
 #define WINDOW_LOOP 8
 
-/* Without an acknowledgment for so long, at least, they come another way, ns. */
+/*
+ * Time without an acknowledgment after which acknowledgments are assumed to
+ * return by another router, at least, ns.
+ */
 #define WINDOW_SILENCE 1000000000ULL
 
 /*
- * Data wait at a link if the last two round trips exceed the least one by a sixteenth and
- * WINDOW_QUEUE, but do not exceed twice the least one: then the receiver is slow. After
- * WINDOW_DRAIN they are taken for a longer path. Both in ns.
+ * Data wait at a link if the last two round trips exceed the least one by a
+ * sixteenth and WINDOW_QUEUE, but do not exceed twice the least one (beyond
+ * that, the receiver is slow). After WINDOW_DRAIN, the path is assumed to be
+ * longer. Both in ns.
  */
 #define WINDOW_QUEUE 1000000ULL
 #define WINDOW_DRAIN 250000000ULL
@@ -257,9 +270,10 @@ struct window_start {
  * @near: bit 0: in this round, bit 1: in the one before, a quarter of the lowered
  *	window or more was in flight from here
  * @merged: segments that it merged when it last did; 0: it never did
- * @silent: acknowledgments come another way
+ * @silent: acknowledgments return by another router
  * @full: it sent a full segment
- * @dry: the pacer ran dry in the last round, in which it had as much in flight
+ * @dry: the pacer ran empty in the last round, in which it had as much in
+ *	flight
  * @least: segments of the least window
  * @changes: counts changes of what @size depends on, but for the round-trip time
  * @chosen: @changes for which @size was computed
@@ -321,8 +335,9 @@ struct window {
  *	lowered window, or after a round in which the pacer always had a packet
  * @elsewhere: octets on the wire that connections sent whose acknowledgments do not
  *	arrive here
- * @escaped: octets on the wire that windows do not reach: these, those of other
- *	connections, beyond the window, and what is not TCP, or is not data and no @acks
+ * @escaped: octets on the wire that windows do not apply to: @elsewhere, those
+ *	of other connections, those beyond the window, and what is not TCP, or
+ *	is not data and not counted in @acks
  * @acks: octets on the wire of acknowledgments without data
  * @dropped: packets that the pacer dropped or marked
  *
@@ -679,7 +694,7 @@ WINDOW_PART int window_correct(struct window *window,
 	most = 2 * longest - bdp;
 	lowest = -(s64)(bdp / 2);
 	extra = window->extra;
-	/* A sender may pause once by itself, as BBR does. */
+	/* A sender may make a single pause by itself, as BBR does. */
 	dry = window->dry;
 	window->dry = missed && window->near & 1;
 
@@ -759,7 +774,10 @@ static __always_inline void window_count(const struct window *window,
 	bool waits = window->limited || sharing->least[1];
 	u64 octets = data->octets, reached = octets;
 
-	/* They have not begun, come another way, or it ignores their window. */
+	/*
+	 * Acknowledgments have not begun, return by another router, or the
+	 * sender ignores their window.
+	 */
 	if (!window->acked || window->silent || window_exceeds(window, data))
 		reached = 0;
 	/* Without branches: see count(). */
@@ -884,8 +902,8 @@ WINDOW_PART int window_prepare(struct window *window,
 }
 
 /*
- * Does the window still grow to that of a ceiling, as the sender fills it? Then it is shorter
- * than the pacer needs, and the loop has nothing to correct.
+ * Does the window still grow to that of a ceiling, as the sender fills it? Then
+ * it is smaller than the pacer needs, and the loop has nothing to correct.
  */
 static __always_inline bool window_opens(const struct window *window)
 {
@@ -919,7 +937,8 @@ static __always_inline void window_share(const struct window *window,
  * @sharing: of its session; any, if @data->shared is 0, as is @data->rate then
  * @data: the data
  *
- * Return: whether its acknowledgments now turn out to come another way.
+ * Return: whether its acknowledgments were just found to return by another
+ * router.
  */
 static __always_inline bool window_sent(struct window *window,
 					struct window_sharing *sharing,

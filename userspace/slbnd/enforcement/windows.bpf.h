@@ -7,11 +7,11 @@
  * acknowledgements. Both use the connection's tuple as it is on the wire of the uplink:
  * egress is behind NAT, ingress before it.
  *
- * A connection has an entry as long as it has a place in the table of connections
- * (connections.h), which hosts share fairly: a host that floods loses its own entries.
- * A connection without a place is left alone. The SYN of a peer is in "starts" until the
- * host answers it: so SYNs that are not answered, or whose sources are forged, replace
- * each other only.
+ * A connection has an entry as long as it has a place in the table of
+ * connections (connections.h), which hosts share fairly: a host that floods
+ * loses its own entries. A connection without a place is left alone. The SYN of
+ * a peer is in "starts" until the host answers it: so SYNs that are not
+ * answered, or whose sources are forged, replace only each other.
  */
 #ifndef SLBND_WINDOWS_BPF_H
 #define SLBND_WINDOWS_BPF_H
@@ -88,8 +88,9 @@ u32 windows_on;
 u64 windows_tick;
 
 /*
- * Connections with a session that are left alone, and how often acknowledgements were found
- * to come another way. See also struct scratch.
+ * Connections with a session that are left alone, and how often
+ * acknowledgements were found to return by another router. See also struct
+ * scratch.
  */
 u64 windows_unknown;
 u64 windows_silent;
@@ -176,9 +177,9 @@ static __always_inline void keep_tcp(struct __sk_buff *skb,
 }
 
 /*
- * Read the next option of the header that is kept. Returns 0 behind the last one. Static, as
- * all functions that are given @skb: without BTF, the kernel takes the argument of another
- * one for any memory.
+ * Read the next option of the header that is kept. Returns 0 behind the last
+ * one. Static, like all functions that get @skb: without BTF, the kernel treats
+ * the argument of a function that is not static as any memory.
  */
 static __noinline int read_option(struct __sk_buff *skb)
 {
@@ -305,7 +306,7 @@ static __always_inline void note_peer(struct __sk_buff *skb,
 	bpf_map_update_elem(&starts, &scratch->key, &scratch->start, BPF_ANY);
 }
 
-/* Time by a clock that costs nothing: see struct window_data. */
+/* Time by a clock that is cheap to read: see struct window_data. */
 static __always_inline u64 get_ticks(void)
 {
 	return bpf_jiffies64() * windows_tick;
@@ -367,7 +368,7 @@ __noinline int windows_miss(void)
 	return 0;
 }
 
-/* Windows do not reach the packet that is kept. */
+/* Windows do not apply to the packet that is kept. */
 static __always_inline void escape(const struct scratch *scratch,
 				   struct window_sharing *sharing, bool is_ack)
 {
@@ -460,7 +461,7 @@ static __always_inline void note_host(struct __sk_buff *skb,
 	note_opening(scratch, entry, again);
 }
 
-/* Data of a connection leave. Returns whether windows reach them. */
+/* Data of a connection leave. Returns whether windows apply to them. */
 static __always_inline bool leave(struct scratch *scratch,
 				  struct window_sharing *sharing)
 {
@@ -668,9 +669,9 @@ static __always_inline bool read_ack(struct scratch *scratch,
  * first part of the packet. Direct access takes much less time than the helpers; without
  * CAP_PERFMON, the verifier requires constant offsets. Returns false if it is not one.
  *
- * On a device without link-layer headers, this may find something else in addresses that
- * are chosen for it. Then the packet is taken for an acknowledgment that any sender could
- * forge, and only that packet is changed.
+ * On a device without link-layer headers, this may misread addresses that a
+ * sender chose for that purpose. Then the packet is treated as an
+ * acknowledgment that any sender could forge, and only that packet is changed.
  */
 static __always_inline bool read_usual_v4(struct __sk_buff *skb,
 					  struct scratch *scratch)

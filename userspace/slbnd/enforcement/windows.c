@@ -2,10 +2,10 @@
 /*
  * Receive windows: the program at ingress, its options and counters. See windows.h.
  *
- * The program is attached beside the one at egress (edt.c), with the same preference,
- * and stays attached when that one does: while slbnd restarts, it continues to note what
- * is granted. What it knows is deleted when windows are turned off, as edges that are
- * not noted become wrong.
+ * The program is attached beside the one at egress (edt.c), with the same
+ * preference, and stays attached when that one does: while slbnd restarts, it
+ * continues to note what is granted. Its state is deleted when windows are
+ * turned off, since edges that are no longer noted become wrong.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -181,13 +181,14 @@ void windows_remove_stale(struct edt_device *device)
 }
 
 /**
- * windows_can_attach() - is the place of no program another one's?
+ * windows_can_attach() - is no place of the programs taken by another program?
  * @edt: from edt_open()
  * @device: has clsact
  * @error: set if one is
  *
- * To be asked before the first program is attached: if that were detached again, the
- * notification would begin the next attempt, without end.
+ * Call it before the first program is attached: if that program had to be
+ * detached again, the notification of this would start the next attempt,
+ * endlessly.
  *
  * Return: whether windows_attach() finds its places.
  */

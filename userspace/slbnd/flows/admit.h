@@ -3,17 +3,18 @@
  * Admission: whether a detected flow may have a session.
  *
  * Each local host, and each prefix of local hosts, has a maximum number of
- * sessions, and each host one of connections that slbnd keeps, so that no host fills
- * the table. A host is an IPv4 address or an IPv6 /64, in which a host may choose
- * its addresses. A destination that has not answered a Join is silent: its flows get no
- * session, but one at a time asks again, after a pause that begins with SILENT_RETRY
- * and doubles up to SILENT_MAX. Any answer from it, to whichever session, ends that. So
- * all flows that ask during one outage fail once, and a destination that answers again
- * is noticed after about as long as it was silent, at most SILENT_MAX.
+ * sessions, and each host one of connections that slbnd keeps, so that no host
+ * fills the table. A host is an IPv4 address or an IPv6 /64, in which a host
+ * may choose its addresses. A destination that has not answered a Join is
+ * silent: its flows get no session, but one at a time asks again, after a pause
+ * that begins with SILENT_RETRY and doubles up to SILENT_MAX. Any answer from
+ * it, to whichever session, ends that. So all flows that ask during one outage
+ * fail once, and slbnd notices that a destination answers again after about the
+ * time for which it was silent, at most SILENT_MAX.
  *
- * The table of silent destinations has a fixed size and replaces entries; its hash
- * is keyed, so hosts cannot choose which. A lost entry costs another Join, for
- * which the flow must have sent more than the Join.
+ * The table of silent destinations has a fixed size and replaces entries; its
+ * hash is keyed, so hosts cannot choose which. Losing an entry causes another
+ * Join, but the flow must have sent more than a Join before.
  */
 #ifndef SLBND_ADMIT_H
 #define SLBND_ADMIT_H

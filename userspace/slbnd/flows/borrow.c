@@ -154,7 +154,7 @@ void borrow_answered(struct borrow *borrow, struct enforce *enforce,
 		join_group(borrow, session, borrower, &sample, need);
 	else
 		ceiling_set(&borrower->ceiling, &sample, 0);
-	/* A session that may borrow as much needs not wait for its rate. */
+	/* A session that may borrow as much need not wait for its rate. */
 	if (borrower->ceiling.ceiling >= session->use.floor)
 		session->use.floor = 0;
 }

@@ -2,10 +2,11 @@
 /*
  * Borrowing: ceilings of sessions, and what those of a host borrow together.
  *
- * The rule is in ceiling.h. At each answer slbnd reads the session's counters, which the
- * BPF program keeps in memory that both map, and sets its ceiling there: no system call.
- * Only detected flows borrow: their demand follows what they use. Those that clients
- * join keep the demand that they asked for.
+ * The rule is in ceiling.h. At each answer slbnd reads the session's counters,
+ * which the BPF program keeps in memory that both map, and sets its ceiling
+ * there: no system call. Only detected flows borrow: their demand follows what
+ * they use. Sessions that clients join keep the demand that the clients asked
+ * for.
  *
  * A host is an IPv4 address, or an IPv6 prefix of 64 bits.
  */

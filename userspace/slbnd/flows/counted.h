@@ -3,16 +3,18 @@
  * Flow detection by the BPF program's table of connections (connections.h), on devices
  * where it enforces rates.
  *
- * The program reports a connection when it has sent enough for a session. It joins one
- * after FLOWS_FAST_STEP, and not before a round trip has passed since its handshake, if
- * it has not finished by then: a TCP flow that ends with its first window gets none.
- * Conntrack is asked once for each connection that is reported, for its mark and for the
- * host behind a translated address; then for TCP connections with a session that fall
- * silent, since the program sees no packets from remote hosts, and so no RST of
- * theirs. A connection that conntrack does not know is that of its source address.
+ * The program reports a connection when it has sent enough for a session. The
+ * connection joins a session after FLOWS_FAST_STEP, and not before a round trip
+ * has passed since its handshake, if it has not finished by then: a TCP flow
+ * that ends with its first window gets none. Conntrack is asked once for each
+ * connection that is reported, for its mark and for the host behind a
+ * translated address; then for TCP connections with a session that fall silent,
+ * since the program sees no packets from remote hosts, and so no RST of theirs.
+ * A connection that conntrack does not know is that of its source address.
  *
- * The program reports connections without a session again while they send, at most each
- * CONNECTIONS_RETRY: so slbnd keeps none of those that may not join.
+ * While connections without a session send, the program reports them again, at
+ * most each CONNECTIONS_RETRY: so slbnd need not keep connections that may not
+ * join.
  *
  * Restored sessions continue with the connections that conntrack knows, or that send
  * in an idle time.

@@ -2,8 +2,8 @@
 /*
  * Flow detection. See flows.h.
  *
- * Connections and flows are in balanced trees (tsearch(3)), whose lookups remote
- * hosts cannot slow down, unlike those of hash tables.
+ * Connections and flows are in balanced trees (tsearch(3)): unlike in hash
+ * tables, remote hosts cannot slow down lookups.
  */
 #include <search.h>
 #include <stdio.h>
@@ -165,7 +165,7 @@ static bool join_session(struct flows *flows, struct detected_flow *detected,
 	if (detected->share)
 		LIST_INSERT_HEAD(&detected->share->members, detected, shared);
 	detected->unanswered = false;
-	/* As much must be sent again for another Join. */
+	/* The flow must send as much again for another Join. */
 	connection->sent = (struct agent_credit){};
 	detected->metered = (struct agent_credit){
 		.packets = detected->counted_packets,
@@ -332,9 +332,10 @@ void flows_queue_check(struct flows *flows, struct connection *connection)
 }
 
 /*
- * The sender has finished, or says so: read the counters soon, and again when packets
- * that were lost before have been retransmitted. Sequence numbers and flags can be
- * forged, so the connection ends only if it has sent nothing in between.
+ * The sender has finished, or claims to: read the counters soon, and again when
+ * packets that were lost before have been retransmitted. Sequence numbers and
+ * flags can be forged, so the connection ends only if it has sent nothing in
+ * between.
  */
 void flows_check_end(struct flows *flows, struct connection *connection)
 {

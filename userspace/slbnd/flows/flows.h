@@ -10,19 +10,21 @@
  * hosts, gets none.
  *
  * Join: when a connection has sent a number of packets and of octets. Most
- * connections never do, and stay in the default class: 80 % of the flows in data
- * centres are below 10 kB (Benson, Akella, Maltz, IMC 2010), 90 % of web objects
- * below TCP's initial window of ten segments (RFC 6928). Time is no criterion, as it
- * costs a host nothing. Where a BPF program enforces rates, it counts connections, too
- * (counted.h). Otherwise conntrack's counters are read by looking up the connection
- * one round trip after its handshake, when TCP sends its second window, then
- * FLOWS_CHECKS times at growing intervals, and by dumps after that. The session is
- * metered (agent.h) by what the connection sends. Hosts and prefixes have quotas, and
- * silent destinations are avoided (admit.h).
+ * connections never do, and stay in the default class: 80 % of the flows in
+ * data centres are below 10 kB (Benson, Akella, Maltz, IMC 2010), 90 % of web
+ * objects below TCP's initial window of ten segments (RFC 6928). Time is no
+ * criterion, because a host could wait at no cost. Where a BPF program enforces
+ * rates, it counts connections, too (counted.h). Otherwise conntrack's counters
+ * are read by looking up the connection one round trip after its handshake,
+ * when TCP sends its second window, then FLOWS_CHECKS times at growing
+ * intervals, and by dumps after that. The session is metered (agent.h) by what
+ * the connection sends. Hosts and prefixes have quotas, and silent destinations
+ * are avoided (admit.h).
  *
- * Leave: when TCP's sender has finished (FIN, RST) and nothing more is sent; for
- * other protocols after an idle time. TCP is taken for dead after TCP_IDLE idle
- * times (conntrack keeps it for days). A flow that sends again joins again.
+ * Leave: when TCP's sender has finished (FIN, RST) and nothing more is sent;
+ * for other protocols after an idle time. A TCP connection is assumed to be
+ * dead after TCP_IDLE idle times (conntrack keeps it for days). A flow that
+ * sends again joins again.
  *
  * Change: the demand follows use, measured in steps (demand.h). It begins with what
  * the connection has sent; a direction that only acknowledges thus asks for
@@ -218,9 +220,9 @@ static inline bool flows_can_borrow(const struct flows *flows,
 }
 
 /*
- * Demand of a new flow, in multiples of its use. Acknowledgments grow as the data
- * does, but a share that they do not use takes rate from others until it is returned.
- * The protocol may be unknown (0).
+ * Demand of a new flow, in multiples of its use. Acknowledgments grow as fast
+ * as the data, but a share that they do not use is not available to others
+ * until it is returned. The protocol may be unknown (0).
  */
 static inline u32 flows_growth(u8 protocol, u64 packets, u64 octets,
 			       bool borrows)
@@ -231,9 +233,10 @@ static inline u32 flows_growth(u8 protocol, u64 packets, u64 octets,
 }
 
 /*
- * The burst of a session, ns: at its start half a round trip. In slow start TCP sends
- * a window per round trip at once; if its packets were spread over more than half of
- * it, HyStart would take that for the bottleneck.
+ * The burst of a session, ns: at its start half a round trip. In slow start TCP
+ * sends a window at once in each round trip; if its packets were spread over
+ * more than half of the round trip, HyStart would interpret that as the
+ * bottleneck.
  */
 static inline u64 flows_burst(const struct session *session)
 {

@@ -7,7 +7,7 @@
 
 #include "flows.h"
 
-/* Idle times after which TCP is taken for dead. */
+/* Idle times after which a TCP connection is assumed to be dead. */
 #define TCP_IDLE 30
 
 /**

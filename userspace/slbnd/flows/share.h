@@ -3,13 +3,14 @@
  * Sharing by hosts or prefixes: the sessions of a group of detected flows divide one
  * weight, so that opening more flows gains nothing.
  *
- * A session has one path, so a host with several destinations has several sessions.
- * Each has the host's weight, divided by the number of its sessions, rounded up to
- * a power of two: together they have at most the host's weight, and more than half
- * of it, or less for SHARE_PAUSE and a dump after sessions have ended. A session's
- * weight cannot change, so when that power changes, all sessions of the group leave
- * and join again with the new one. It falls only SHARE_PAUSE after it rose, so that a
- * host of the group cannot cause that again and again.
+ * A session has one path, so a host with several destinations has several
+ * sessions. Each has the host's weight, divided by the number of the host's
+ * sessions, rounded up to a power of two. Together they have at most the host's
+ * weight, and more than half of it; less than half only after sessions have
+ * ended, for SHARE_PAUSE and a dump. A session's weight cannot change, so when
+ * that power changes, all sessions of the group leave and join again with the
+ * new one. The power falls no sooner than SHARE_PAUSE after it rose, so that a
+ * host of the group cannot cause this repeatedly.
  */
 #ifndef SLBND_SHARE_H
 #define SLBND_SHARE_H
@@ -19,7 +20,7 @@
 /* Weight of a group; divided among up to as many sessions. */
 #define SHARE_WEIGHT 1024
 
-/* Time for which the number that the weight is divided by does not fall, ns. */
+/* Time for which the divisor of the weight does not fall, ns. */
 #define SHARE_PAUSE 60000000000ULL
 
 /**

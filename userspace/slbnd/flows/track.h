@@ -12,9 +12,10 @@
  * owner: it is deleted with our socket, even after a crash, and "nft flush ruleset"
  * does not delete it.
  *
- * A connection has two directions, original and reply. The flow of a direction is
- * that of its packets when they leave this router, after address translation: the
- * inverse of the packets of the other direction as they arrive:
+ * A connection has two directions, original and reply. The flow of a direction
+ * has the addresses of its packets when they leave this router, after address
+ * translation: the inverse of those of the other direction's packets as they
+ * arrive:
  *
  *	conntrack's tuples		flows
  *	original  A:1 > V:80		original  W:9 > B:80	translated

@@ -6,17 +6,17 @@
  * except those with SLBN_STAYS. Other clients may change and end a session only
  * with the same user ID, or as root.
  *
- * Users other than root have a maximum number of connections and of sessions, and a
- * maximum sum of their weights: the group of the socket does not get the bandwidth of
- * others. They cannot join a session for exactly the flow of another user's session,
- * or of a detected one: the rate of the last one would apply to it. Nor can they for
- * flows of local hosts, or of any source.
+ * Users other than root have a maximum number of connections and of sessions,
+ * and a maximum sum of their weights: members of the socket's group cannot take
+ * the bandwidth of others. They cannot join a session for exactly the flow of
+ * another user's session, or of a detected one: the rate of the last one would
+ * apply to it. Nor can they for flows of local hosts, or of any source.
  *
  * slbnd never blocks on a client. Unread messages stay in the client's socket.
- * When that is full, a reply is kept until there is space, and no more requests
- * are read; of events only the number of the first missed one is kept, and when
- * there is space, the client gets the current state of the sessions that have had
- * an event since.
+ * When that socket is full, a reply is kept until there is space, and no more
+ * requests are read. Of events, only the number of the first missed one is
+ * kept; when there is space, the client gets the current state of the sessions
+ * that have had an event since then.
  */
 #ifndef SLBND_API_H
 #define SLBND_API_H

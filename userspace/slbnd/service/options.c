@@ -167,7 +167,7 @@ static bool read_keys(struct options *options, const char *path)
 	file = fopen(path, "re");
 	if (!file)
 		return false;
-	/* The C library would free its own one with the keys in it. */
+	/* The C library would free its own buffer with the keys in it. */
 	setvbuf(file, buffer, _IOFBF, sizeof(buffer));
 	options->keys_readable =
 		!fstat(fileno(file), &status) && status.st_mode & 077;
@@ -223,7 +223,7 @@ static bool parse_prefix(char *part, struct flows_prefix *prefix)
 	if (slash && (!units_count(slash, "", &length) || length > all))
 		return false;
 	prefix->length = length;
-	/* Bits set behind the prefix are most likely a mistake. */
+	/* Bits set after the prefix length are most likely a mistake. */
 	return zeros_after(prefix->address, length, all);
 }
 

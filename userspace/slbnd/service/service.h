@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Notifies a service manager of our state (sd_notify(3)), and that we run
- * (sd_watchdog_enabled(3)), and has it keep sockets for the next slbnd
- * (FileDescriptorStoreMax in systemd.service(5), sd_listen_fds(3)), without libsystemd.
+ * Notifies a service manager of our state (sd_notify(3)), and that we are
+ * running (sd_watchdog_enabled(3)), and has it keep sockets for the next slbnd
+ * (FileDescriptorStoreMax in systemd.service(5), sd_listen_fds(3)), without
+ * libsystemd.
  */
 #ifndef SLBND_SERVICE_H
 #define SLBND_SERVICE_H

@@ -47,9 +47,9 @@
 /* Least time between two messages about marks that do not arrive, ns. */
 #define LOG_UNMARKED 60000000000ULL
 /*
- * A wakeup costs as much as several packets: an agent that has sent so many packets in
- * a time, ns, wakes no more often than once in an interval, ns, or a part of a session's
- * shortest pause. Round-trip times grow by that, at most.
+ * A wakeup costs as much as several packets: an agent that has sent this number
+ * of packets in a time, ns, wakes up at most once in an interval, ns, or in a
+ * part of a session's shortest pause. Round-trip times grow by that, at most.
  */
 #define BUSY_PACKETS 250
 #define BUSY_TIME 100000000ULL
@@ -639,7 +639,10 @@ static bool start(void)
 		log_error("%s", shifted);
 		return false;
 	}
-	/* The only copy, so that none remains of a key that is retired. */
+	/*
+	 * Keep only one copy of the keys, so that none remains of a retired
+	 * key.
+	 */
 	slbnd.transport.keys = slbnd.options.keys;
 	explicit_bzero(&slbnd.options.keys, sizeof(slbnd.options.keys));
 	error = transport_open(&slbnd.transport, SERVICE_SOCKET, given);
@@ -711,7 +714,10 @@ static bool finished(u64 now)
 		(!slbnd.agent.count || now >= slbnd.deadline));
 }
 
-/* Sleep if many packets were sent lately, so that the next ones come together. */
+/*
+ * Sleep if many packets were sent lately, so that the next ones are sent
+ * together.
+ */
 static void gather_packets(void)
 {
 	static u64 measured_at, sent, woken_at;

@@ -2,11 +2,10 @@
 /*
  * Sessions. See agent.h.
  *
- * A session has one timer: when its packet is sent or retransmitted, or when its
- * lease ends. The ID that
- * slbnd reports (struct slbn_session) is the second half of the SLBN ID: 32 random
- * bits, so that IDs are not reused soon, and the index in the table. The first
- * half is random.
+ * A session has one timer, for the next transmission or retransmission of its
+ * packet, or for the end of its lease. The ID that slbnd reports (struct
+ * slbn_session) is the second half of the SLBN ID: 32 random bits, so that IDs
+ * are not reused soon, and the index in the table. The first half is random.
  */
 #include <search.h>
 #include <stddef.h>
@@ -21,8 +20,8 @@
 #define MS 1000000ULL
 
 /*
- * Retransmission timeouts: at least; at most before the RTT is known; and at most
- * after back-off.
+ * Retransmission timeouts: the minimum, the maximum before the RTT is known,
+ * and the maximum after back-off.
  */
 #define MIN_TIMEOUT (20 * MS)
 #define INITIAL_TIMEOUT (1000 * MS)
@@ -32,24 +31,27 @@
 /* Urgent cycles without a change of the rate until their pauses double. */
 #define URGENT_CYCLES 4
 /*
- * Transmissions of a Join, within about four seconds: the third one has all slots,
- * for long paths. Loss, or a link that drops control packets as many sessions join
- * at once, must not make a destination look silent.
+ * Transmissions of a Join, within about four seconds: the third one has all
+ * slots, for long paths. Loss, or a link that drops control packets because
+ * many sessions join at once, must not make a destination look silent.
  */
 #define JOIN_TRIES (SLBN_PATH_TRIES + 4)
 #define LEAVE_TRIES 10
-/* Most retransmissions that a session may send without back-off. */
+/*
+ * Maximum number of retransmissions that a session may send without back-off.
+ */
 #define MAX_EARLY_COPIES 16
 /*
- * Unit of session.sent_per_cycle, weight of the last cycle in it (1 / 8), and most
- * packets of a cycle that count: a single interruption must not slow a session.
+ * Unit of session.sent_per_cycle, weight of the last cycle in it (1 / 8), and
+ * maximum number of packets of a cycle that count: a single interruption must
+ * not slow a session.
  */
 #define SENT_ONE 1024
 #define SENT_WEIGHT 8
 #define SENT_MAX 4
 /* Part of the remaining lease after which a packet is retransmitted. */
 #define LEASE_PART 8
-/* Cycles per second of an agent from which on the longest pauses grow. */
+/* Cycles per second of an agent above which the longest pauses grow. */
 #define CAPPED_CYCLES 10000
 /* Credit of a resting session, in packets, with which it continues. */
 #define WAKE_PACKETS 8
@@ -59,11 +61,11 @@
  */
 #define MAX_CREDIT 64
 #define CREDIT_OCTETS 1500
-/* A session without answers for so long is reported as stalled. */
+/* A session that gets no answers for this time is reported as stalled. */
 #define STALLED_AFTER (2000 * MS)
 /*
- * One of so many cycles asks whether marks arrive, and so many answers in sequence say
- * that they do not.
+ * One cycle in MARKS_CYCLES asks whether marks arrive; after MARKS_LOST answers
+ * in sequence that say that they do not, this is reported.
  */
 #define MARKS_CYCLES 16
 #define MARKS_LOST 3
@@ -379,16 +381,16 @@ static void set_timer(struct agent *agent, struct session *session, u64 due)
 	arm_timer(agent, session);
 }
 
-/* A time that grows with the mean number of packets that cycles needed lately. */
+/* Scale a time by the mean number of packets that cycles needed lately. */
 static u64 scale_by_losses(const struct session *session, u64 time)
 {
 	return time * session->timing.sent_per_cycle / SENT_ONE;
 }
 
 /*
- * The longest mean pause. A quarter of an epoch leaves time to retransmit before
- * the lease ends. With many sessions that is too many packets for one CPU, and with
- * losses for a link, so it grows up to two fifths.
+ * The longest mean pause. A quarter of an epoch leaves time to retransmit
+ * before the lease ends. With many sessions this causes too many packets for
+ * one CPU, and with losses for a link, so the pause grows up to two fifths.
  */
 static u64 longest_pause(const struct agent *agent,
 			 const struct session *session)
@@ -429,13 +431,14 @@ static u64 shortest_timeout(const struct session *session)
 }
 
 /*
- * The retransmission timeout. The answer must arrive before the lease ends (where
- * each of ten links loses 5 %, a copy is lost with 40 %), so until then it is at
- * most LEASE_PART of the time that is left, and at most an epoch: a new session
- * competes with those that send as often. But links also drop control packets that
- * exceed their limit: a session without early copies, see earn_copies(), sends no
- * copy sooner than its next cycle would have been, and timeouts grow with the time
- * since the first copy. With jitter of a quarter.
+ * The retransmission timeout. The answer must arrive before the lease ends
+ * (where each of ten links loses 5 %, a copy is lost with 40 %), so until then
+ * the timeout is at most 1 / LEASE_PART of the time that is left, and at most
+ * an epoch: a new session competes with others that retransmit as often. But
+ * links also drop control packets that exceed their limit: a session without
+ * early copies, see earn_copies(), retransmits no sooner than its next cycle
+ * would have begun, and timeouts grow with the time since the first copy. The
+ * jitter is a quarter.
  */
 static u64 retransmission_timeout(const struct agent *agent,
 				  const struct session *session, u64 now)
@@ -489,10 +492,10 @@ static void earn_copies(const struct agent *agent, struct session *session,
 }
 
 /*
- * The pause before the next cycle: random, 0.5 to 1.5 times the mean. If it is
- * urgent, 0 to 1/20 of the mean, more if that has not changed the rate: a link may
- * have no room for an epoch; and more with losses: a link may drop what exceeds its
- * limit, as all its sessions are urgent.
+ * The pause before the next cycle: random, 0.5 to 1.5 times the mean. If the
+ * session is urgent, 0 to 1/20 of the mean; longer if that has not changed the
+ * rate, as a link may have no room for an epoch; and longer with losses, as a
+ * link may drop what exceeds its limit because all its sessions are urgent.
  */
 static u64 random_pause(const struct session *session, u64 mean)
 {
@@ -532,7 +535,7 @@ static bool spend_credit(const struct agent *agent, struct session *session)
 	return true;
 }
 
-/* The hop that a packet asks for its state, if there is credit for the option. */
+/* The hop whose state a packet asks for, if there is credit for the option. */
 static u8 get_traced_hop(struct agent *agent, struct session *session)
 {
 	u32 octets = SLBN_OPTION_HEAD + SLBN_TRACE_LENGTH;
@@ -754,8 +757,9 @@ struct session *agent_restore(struct agent *agent, u32 index,
  * agent_usable_rate() - the rate to limit a session to
  * @session: the session
  *
- * At its start a flow may get more in the default class than the part of its share
- * that links have room for. It leaves that class when it has its share.
+ * At its start, a flow may get more in the default class than the part of its
+ * share that links can assign so far. It leaves that class when it has its
+ * share.
  *
  * Return: bit/s; 0: it should remain in the default class.
  */
@@ -889,7 +893,7 @@ static void end_session(struct agent *agent, struct session *session)
 	free_session(agent, session);
 }
 
-/* Is it useless to transmit the packet in flight again? */
+/* Is it useless to retransmit the packet in flight? */
 static bool has_failed(const struct session *session, u64 now)
 {
 	bool leaving = session->source.leaving;
@@ -949,10 +953,11 @@ void agent_run(struct agent *agent, u64 now)
 }
 
 /*
- * An answer to the first copy of a packet measures the RTT, an answer to another
- * one does not (Karn). After several of these the RTT may have grown beyond the
- * timeout. The system may have been suspended meanwhile, or slbnd stopped: what takes
- * longer than two epochs is no round trip: links have forgotten the session.
+ * An answer to the first copy of a packet measures the RTT, an answer to
+ * another one does not (Karn). After several of these the RTT may have grown
+ * beyond the timeout. Meanwhile the system may have been suspended, or slbnd
+ * stopped, so what takes longer than two epochs is no round trip: links have
+ * forgotten the session.
  */
 static void update_rtt(struct session_timing *timing, u64 rtt, bool again)
 {
@@ -1133,7 +1138,8 @@ static void handle_answer(struct agent *agent, const struct answer *answer,
  * @now: ns
  *
  * Upstream packets are answers to a session of ours. Downstream packets have
- * reached their destination, which answers them. The way back is recorded in both.
+ * reached their destination, which answers them. Both have recorded the way
+ * back.
  */
 void agent_receive(struct agent *agent, u8 *data, size_t length,
 		   const struct transport_peer *from, u64 now)

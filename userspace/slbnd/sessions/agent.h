@@ -4,25 +4,25 @@
  * processes the answers.
  *
  * The task itself is in <fairpath/slbn/slbn_core.h>. The agent adds what a real
- * network needs (docs/protocol.md). Each session has at most one packet in flight,
- * which is retransmitted until it is answered, with exponential back-off and
- * jitter. Between two cycles it pauses: long
- * enough to keep control packets near a given fraction of the session's share,
- * short enough that links see it at least twice in each epoch, and random so that
- * sessions do not synchronize, and longer after retransmissions: when links drop
- * control packets, sources do not send more. While the rate is on its way to the share, pauses
- * are short.
+ * network needs (docs/protocol.md). Each session has at most one packet in
+ * flight, which is retransmitted until it is answered, with exponential
+ * back-off and jitter. Between two cycles it pauses: long enough to keep
+ * control packets near a given fraction of the session's share, but short
+ * enough that links see it at least twice in each epoch. Pauses are random, so
+ * that sessions do not synchronize, and longer after retransmissions: when
+ * links drop control packets, sources do not send more. While the rate is on
+ * its way to the share, pauses are short.
  *
- * The assigned rate ends with its lease, an epoch of the links, less a margin, after
- * the packet was sent whose answer assigned it: the agent reports and enforces a rate
- * of 0 then. Leases go on while the system is suspended, so all times are those of
- * CLOCK_BOOTTIME.
+ * The assigned rate ends with its lease, which lasts an epoch of the links less
+ * a margin and begins when the packet is sent whose answer assigns the rate.
+ * When it ends, the agent reports and enforces a rate of 0. Leases go on while
+ * the system is suspended, so all times are those of CLOCK_BOOTTIME.
  *
- * A metered session sends no more control packets, and no more octets of them, than
- * its flow has sent: agent_credit() reports the flow's packets. Without credit the
- * session rests: it sends nothing, its rate ends with its lease, and links forget
- * it. It continues when it has credit for WAKE_PACKETS (agent.c). So a host cannot
- * make this router send more than it sends itself.
+ * A metered session sends no more control packets, and no more octets of them,
+ * than its flow has sent: agent_credit() reports the flow's packets. Without
+ * credit the session rests: it sends nothing, its rate ends with its lease, and
+ * links forget it. It continues when it has credit for WAKE_PACKETS (agent.c).
+ * So a host cannot make this router send more than the host itself sends.
  *
  * The agent has no clock and no socket: times are parameters, ns; packets are sent
  * by transport.h.

@@ -2,14 +2,15 @@
 /*
  * Ceilings: up to which rate a session may send above its assigned one, and until when.
  *
- * A rate is reserved at each link of the path, takes some round trips to grow, and is
- * idle where the session does not use it. So slbnd asks for about what a session uses,
- * and lets it borrow: it may send up to the share that the links have stated in the
- * last answer (docs/protocol.md, section 5.6), which is what it would get if it asked
- * for it. Nothing is promised. Plan and commit do not know of ceilings, so the sum of
- * the rates at a link remains within its capacity; the sum of what arrives exceeds it
- * for a cycle or two if several sessions grow at once, until their rates have followed
- * what they use.
+ * A rate is reserved at each link of the path, takes some round trips to grow,
+ * and is wasted where the session does not use it. So slbnd asks for about what
+ * a session uses, and lets it borrow: it may send up to the share that the
+ * links have stated in the last answer (docs/protocol.md, section 5.6), which
+ * is what the session would get if it asked for it. This is not guaranteed.
+ * Plan and commit do not know of ceilings, so the sum of the rates at a link
+ * remains within its capacity; the sum of what arrives exceeds it for a cycle
+ * or two if several sessions grow at once, until their rates have followed what
+ * they use.
  *
  * The queue that this can build is bounded by receive windows (window.h), which follow
  * the ceiling: a borrower has ceiling * round-trip time in flight and no more. Hence a
@@ -19,31 +20,36 @@
  *	it filled its window, or already used more than its rate: it needs more, or it
  *	did so in one of the CEILING_PATIENCE cycles before: slow start pauses between
  *	its bursts, and a pacer at the assigned rate would end it there (HyStart);
- *	windows reached what it sent, but for 1 / CEILING_ESCAPED: not UDP, not
- *	connections whose acknowledgments are not seen, nothing beyond the window;
+ *	windows applied to what it sent, except 1 / CEILING_ESCAPED: not UDP,
+ *	not connections whose acknowledgments are not seen, nothing beyond the
+ *	window;
  *	the pacer dropped or marked nothing.
  *
- * Windows do not reach acknowledgments either. But data grow as fast as these return: a
- * pacer that holds them back for tens of milliseconds ends the slow start of their sender,
- * and there is one for each or each second packet. So a session that sends little else
- * has a ceiling, too, of 1 / CEILING_ACKS of the share. A packet of 1500 octets takes
- * 66 octets of acknowledgments, so that is enough for the share of a link that is twice as
+ * Windows do not apply to acknowledgments either. But data grow as fast as
+ * acknowledgments return: a pacer that delays them for tens of milliseconds
+ * ends the slow start of the data's sender, and there is one for each packet or
+ * each second packet. So a session that sends little else has a ceiling, too,
+ * of 1 / CEILING_ACKS of the share. A packet of 1500 octets takes 66 octets of
+ * acknowledgments, so that is enough for the share of a link that is twice as
  * fast in the other direction.
  *
- * A ceiling ends after CEILING_CYCLES cycles without an answer that states a share, at
- * the latest with the lease. A session that sent what windows do not reach has none for
- * CEILING_BAR: otherwise it could obey in each second cycle.
+ * A ceiling ends after CEILING_CYCLES cycles without an answer that states a
+ * share, at the latest with the lease. A session that sent what windows do not
+ * apply to has no ceiling for CEILING_BAR: otherwise it could obey windows in
+ * each second cycle only.
  *
- * The sessions of a host that begin at the same first link divide one share: with many
- * connections a host gains no more than with one. When one more begins to borrow, it gets
- * its part at once, and the others have theirs from their next answer on, so they may
- * have CEILING_MOST shares for CEILING_CYCLES cycles: a newcomer that waited instead would
- * leave slow start. Sessions that acknowledge divide theirs in the same way. The first
- * link is the coarsest path: whatever links its sessions have in common behind it, the sum
- * at each of them is at most as large. Sessions of other hosts are not counted.
+ * The sessions of a host that begin at the same first link divide one share:
+ * with many connections a host gains no more than with one. When one more
+ * begins to borrow, it gets its part at once, and the others have theirs from
+ * their next answer on, so they may have CEILING_MOST shares for CEILING_CYCLES
+ * cycles: if the new session waited instead, it would leave slow start.
+ * Sessions that acknowledge divide theirs in the same way. Grouping by the
+ * first link is sufficient: whatever later links the sessions have in common,
+ * the sum at each of them is at most as large. Sessions of other hosts are not
+ * counted.
  *
- * Not known here: routers between two links whose own links take no part. Answers have
- * no TTLs of all hops, only a trace (trace.h) of one session has.
+ * Not known here: whether there are routers without SLBN between two links.
+ * Answers have no TTLs of all hops, only a trace (trace.h) of one session has.
  *
  * No clock, no session: times and counters are parameters.
  */
@@ -54,26 +60,29 @@
 
 #include "../../libslbn/libslbn.h"
 
-/* Which part of its octets a borrower may send outside of windows. */
+/* Part of its octets that a borrower may send outside of windows: 1 / this. */
 #define CEILING_ESCAPED 8
 /* Which part of its share a session may use for acknowledgments, above its rate. */
 #define CEILING_ACKS 8
 /* Octets of acknowledgments in a cycle that any session may send. */
 #define CEILING_FEW_ACKS 1000
-/* Cycles for which a session keeps its ceiling that does not need it. */
+/* Cycles for which a session keeps a ceiling that it does not need. */
 #define CEILING_PATIENCE 4
 /* Shares that the sessions of a host have while one more of them begins to borrow. */
 #define CEILING_MOST 2
 /* Cycles without an answer after which a ceiling ends. */
 #define CEILING_CYCLES 2
-/* How long who sent more than that outside has no ceiling, ns. */
+/*
+ * How long a session that sent more than that outside of windows has no
+ * ceiling, ns.
+ */
 #define CEILING_BAR 1000000000ULL
 
 /**
  * struct ceiling_counters - what a session has sent so far (struct window_sharing)
- * @reached: octets on the wire that windows reach
+ * @reached: octets on the wire that windows apply to
  * @limited: those of them that windows or the pacer held back
- * @escaped: octets on the wire that windows do not reach, but for @acks
+ * @escaped: octets on the wire that windows do not apply to, except @acks
  * @acks: octets on the wire of TCP without data
  * @dropped: packets that the pacer dropped or marked
  */

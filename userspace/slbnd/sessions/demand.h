@@ -7,27 +7,30 @@
  * low a demand slows the flow down; too high a demand takes rate from others; each
  * change costs a cycle.
  *
- * Where slbnd lowers the receive windows of TCP (window.h), it sees whether a flow wants
- * more: a sender at the right edge of its window does, and so does one whose packets
- * always wait in the pacer; another one is limited by its application, its receiver or
- * its congestion window, and needs what it uses. demand_by_window() follows that: a
- * flow that wants more gets a multiple of its use, any other one after a window, see
- * below, 33/32 of its peak.
+ * Where slbnd lowers the receive windows of TCP (window.h), it sees whether a
+ * flow wants more: a sender at the right edge of its window does, and so does
+ * one whose packets always wait in the pacer. Any other sender is limited by
+ * its application, its receiver or its congestion window, and needs only what
+ * it uses. demand_by_window() follows that: a flow that wants more gets a
+ * multiple of its use; any other flow gets 33/32 of its peak, after a window
+ * (see below).
  *
- * A sender that bursts is at its edge although it needs no higher rate in the mean. If
- * it wants more within a minute of a lowered demand, the margin is larger the next time,
- * and the multiple smaller, until both are 2: then its demand rests. A flow that
- * paused begins anew, with the multiple of a start: a small demand would slow it down.
- * Where sessions may send above their rates (ceiling.h) it does not: the multiple is
- * always 2, and who does so wants more, though its window does not hold it back.
+ * A sender that bursts is at its edge although it needs no higher rate in the
+ * mean. If it wants more within a minute of a lowered demand, the next margin
+ * is larger, and the multiple smaller, until both are 2: then its demand is
+ * stable. A flow that paused begins anew, with the multiple of a start: a small
+ * demand would slow it down. It would not where sessions may send above their
+ * rates (ceiling.h): there the multiple is always 2, and a flow that sends
+ * above its rate wants more, although its window does not limit it.
  *
  * Without "--borrow on" a session is limited by what it reserves, so it reserves more than
  * it uses: a flow whose congestion window recovers needs its rate soon (on a backbone of
  * 72 ms the rule above lost 12 % of goodput). Its demand follows its use alone, too.
  *
- * Windows do not reach UDP, QUIC and tunnels, acknowledgments, TCP older than slbnd, TCP
- * whose acknowledgments return another way, nor any flow with "--windows off". All that
- * is known of these is what they use, of the assigned rate:
+ * Windows do not apply to UDP, QUIC and tunnels, acknowledgments, TCP older
+ * than slbnd, TCP whose acknowledgments return by another router, nor to any
+ * flow with "--windows off". The only thing known about these is how much of
+ * the assigned rate they use:
  *
  *	0 to 85 %	lower the demand to 9/8 of the peak, at the end of a window
  *	85 to 95 %	keep it
@@ -40,13 +43,14 @@
  * and each loss changes that. Their demand is 3/2 of the peak, and lowered below 50 %. It
  * is a small part of the data's rate.
  *
- * Lowering: the peak of the steps of a window counts, not the mean. Rate-limited
- * TCP halves its window now and then, refills its pipe and repairs losses, and
- * on-off sources pause; by the mean they would lose rate that they need a moment
- * later. A window lasts a second, or some round trips if those are longer. While
- * use grows from step to step (slow start), the window restarts. While it grows from
- * window to window, the demand is kept. The first window is short, so that an initial
- * demand that is too large is returned soon.
+ * Lowering: the peak of the steps of a window counts, not the mean.
+ * Rate-limited TCP sometimes halves its window, fills the path again and
+ * retransmits losses, and on-off sources pause; if the mean counted, they would
+ * lose rate that they need a moment later. A window lasts a second, or some
+ * round trips if those are longer. While use grows from step to step (slow
+ * start), the window restarts. While it grows from window to window, the demand
+ * is kept. The first window is short, so that an initial demand that is too
+ * large is returned soon.
  *
  * Raising: the demand of a rate-limited flow is not visible, only that it uses
  * all of its rate (to within a packet, as a step may contain one more than
@@ -54,23 +58,24 @@
  * limits it, the demand is doubled, or restored to a demand that it used before:
  * a flow that paused recovers in one step.
  *
- * The rate may rise during a step, as long as links have no room for the share: so
- * a flow that used the rate before the step is not taken for one that needs less.
+ * The rate may rise during a step, as long as links have no room for the share:
+ * so a flow that used the rate before the step is not assumed to need less.
  * Without a rate its packets share the default class, and nothing is estimated.
  *
  * If a flow uses its whole rate soon after its demand was lowered, it probably
  * varies more slowly than the window, and the next window is twice as long.
  *
- * At its start a flow is measured in each round trip, with or without a rate. While
- * it uses most of its rate, or its use grows by half (slow start doubles it), its
- * demand is raised to twice its use, of TCP to DEMAND_SLOW_START times: a new rate is
- * assigned about three round trips after its demand was raised: one for the share,
- * one for others to release their rates, and one to get them. A rate that limits slow
- * start ends it: CUBIC takes pacing for a bottleneck (HyStart). When a flow does
- * neither for some round trips, the demand is lowered to twice its use, and the start
- * is over. It ends, too, when a link restricts the flow: the share does not depend on
- * the demand then. No start holds more than the share of a flow that sends as much as
- * it can.
+ * At its start a flow is measured in each round trip, with or without a rate.
+ * While it uses most of its rate, or its use grows by half (slow start doubles
+ * it), its demand is raised to twice its use, of TCP to DEMAND_SLOW_START
+ * times: a new rate is assigned about three round trips after its demand was
+ * raised: one for the share, one for others to release their rates, and one to
+ * get them. A rate that limits slow start ends it: CUBIC interprets pacing as a
+ * bottleneck (HyStart). When a flow does neither for some round trips, the
+ * demand is lowered to twice its use, and the start is over. It ends, too, when
+ * a link restricts the flow: the share does not depend on the demand then. At
+ * its start, a flow holds no more than the share of a flow that sends as much
+ * as it can.
  *
  * No clock, no session: times and counters are parameters.
  */
@@ -101,8 +106,8 @@
 /* Time without high use after which a flow's start is over, at least, ns. */
 #define DEMAND_QUIET (100 * DEMAND_MS)
 /*
- * Of TCP that windows reach: windows reach a flow if they reach this part of its octets,
- * and it wants more if at least 1 / DEMAND_EDGE of them leave at the edge. Of several
+ * Windows apply to a flow if they apply to this part of its octets; such a flow
+ * wants more if at least 1 / DEMAND_EDGE of these leave at the edge. Of several
  * connections in a session one may want more.
  */
 #define DEMAND_REACHED 0.875
@@ -145,8 +150,8 @@
  * @reached: as in struct demand_sample, at the last step
  * @limited: the same
  * @elsewhere: the same
- * @by_window: windows reached what it sent in the last step that it sent in
- * @acked_elsewhere: most acknowledgments for that returned another way
+ * @by_window: windows applied to what it sent in the last step that it sent in
+ * @acked_elsewhere: most acknowledgments for that returned by another router
  * @wants: in the last step, it wanted more than its window
  * @caution: 0 to DEMAND_CAUTION
  */
@@ -186,12 +191,12 @@ struct demand {
  * @unrestricted: no link restricts it to less than its demand
  * @demand_limited: the same, and the demand is assigned
  * @borrows: it may send above its rate while that grows (ceiling.h)
- * @by_use: estimate by its use alone, also if windows reach it
+ * @by_use: estimate by its use alone, also if windows apply to it
  * @growth: demand of a flow at its start, in multiples of its use
  * @reached: octets of @bytes so far of connections whose windows slbnd may lower
  * @limited: octets of @reached so far that windows or the pacer held back
- * @elsewhere: octets of @bytes so far of connections whose acknowledgments return another
- *	way
+ * @elsewhere: octets of @bytes so far of connections whose acknowledgments
+ *	return by another router
  */
 struct demand_sample {
 	u64 now;
@@ -230,8 +235,8 @@ static inline bool demand_has_data(u64 packets, u64 octets)
  * @packets: that it sent
  * @octets: the same
  *
- * A rate below it would end its slow start, where HyStart takes packets that wait in the
- * pacer for a bottleneck.
+ * A rate below it would end its slow start, since HyStart interprets packets
+ * that wait in the pacer as a bottleneck.
  *
  * Return: bit/s.
  */
@@ -250,8 +255,8 @@ static inline u64 demand_first_floor(u64 speed, bool tcp, u64 packets,
  * @share: what links have stated as its share, bit/s; 0: not all of them have
  * @rests: the source does not wait for a higher rate
  *
- * While others join, the share falls all the time, and the source does not rest: so who has
- * about its share does not wait for more.
+ * While others join, the share keeps falling, and the source does not rest: so
+ * a flow that has about its share does not wait for more.
  *
  * Return: whether it remains in the default class.
  */
@@ -273,7 +278,7 @@ static inline u64 demand_for(const struct demand_sample *s, u64 used)
 	return used + used / (demand_is_data(s) ? 8 : 2);
 }
 
-/* Which part of its rate a flow uses that keeps its demand, at least. */
+/* Least part of its rate that a flow must use to keep its demand. */
 static inline double demand_kept(const struct demand_sample *s)
 {
 	return demand_is_data(s) ? 0.85 : 0.5;
@@ -332,7 +337,10 @@ static inline void demand_step(struct demand *d, const struct demand_sample *s,
 	d->elsewhere = s->elsewhere;
 }
 
-/* By what was sent since the last step: do windows reach it, does it want more? */
+/*
+ * By what was sent since the last step: do windows apply to it, does it want
+ * more?
+ */
 static inline void demand_look(struct demand *d, const struct demand_sample *s,
 			       u64 used)
 {
@@ -354,7 +362,7 @@ static inline void demand_look(struct demand *d, const struct demand_sample *s,
 		    (s->borrows && used > s->rate));
 }
 
-/* Windows behind the first one: with caution they are longer. */
+/* Windows after the first one: with caution they are longer. */
 static inline void demand_use_window(struct demand *d)
 {
 	d->window = fp_min64(DEMAND_WINDOW << d->caution, DEMAND_MAX_WINDOW);
@@ -382,10 +390,10 @@ static inline u64 demand_settle(struct demand *d, const struct demand_sample *s)
 }
 
 /*
- * The demand of TCP that windows reach, after a step that began at @before, and in which
- * its rate was at least @lowest. What it wants
- * is a multiple of its use, not of its demand: a demand that is not assigned, or not
- * used, does not grow. A flow at its edge that uses less than half of its rate bursts.
+ * The demand of TCP that windows apply to, after a step that began at @before,
+ * and in which its rate was at least @lowest. What it wants is a multiple of
+ * its use, not of its demand: a demand that is not assigned, or not used, does
+ * not grow. A flow at its edge that uses less than half of its rate bursts.
  */
 static inline u64 demand_by_window(struct demand *d,
 				   const struct demand_sample *s, u64 before,

@@ -4,16 +4,17 @@
  * IDs, sequence numbers and leases, and links do not count them twice.
  *
  * The file has a record for each entry of the agent's table (agent.h), which is
- * written before its packet is sent, and before an assigned rate is used: so it is
- * complete after kill -9, too. It is not mapped into memory: another program may
- * truncate it, which would end slbnd by a signal. The file need not survive a crash of
- * the system, since rates and ledgers do not either: leases are times since boot, so
- * records of an earlier boot are not used. It contains no keys.
+ * written before its packet is sent, and before an assigned rate is used: so it
+ * is complete after kill -9, too. It is not mapped into memory: if another
+ * program truncated the file, a signal would end slbnd. The file need not
+ * survive a crash of the system, since rates and ledgers do not either: leases
+ * are times since boot, so records of an earlier boot are not used. It contains
+ * no keys.
  *
- * Each record has a checksum, so a part of it is not valid. All fields are checked
- * when they are read. A file of another version or boot, or with an invalid header,
- * and invalid records are discarded: their sessions begin anew, and links count them
- * for up to two epochs more.
+ * Each record has a checksum, so a record that was written in part is not
+ * valid. All fields are checked when they are read. A file of another version
+ * or boot, or with an invalid header, and invalid records are discarded: their
+ * sessions begin anew, and links count them for up to two epochs more.
  */
 #ifndef SLBND_STATE_H
 #define SLBND_STATE_H

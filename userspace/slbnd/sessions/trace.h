@@ -3,9 +3,10 @@
  * Trace of a session: the state of each link on its path.
  *
  * The first copies of the session's Probes ask one hop after the other for its
- * state (SLBN_OPTION_TRACE), at the usual time of its cycles. Retransmissions do
- * not: should the longer packet not reach the destination, one cycle is late. A
- * hop that has not replied to TRACE_ROUNDS packets is unanswered.
+ * state (SLBN_OPTION_TRACE), at the usual time of its cycles. Retransmissions
+ * do not, so if the longer packet does not reach the destination, only one
+ * cycle is delayed. A hop that has not replied to TRACE_ROUNDS packets is
+ * unanswered.
  *
  * An agent traces one session at a time, so that clients cannot make it allocate
  * memory.
@@ -17,7 +18,7 @@
 #include <fairpath/slbn/slbn_wire.h>
 
 #define TRACE_ROUNDS 3
-/* A trace whose session gets no answers ends, ns. */
+/* Time after which a trace ends if its session gets no answers, ns. */
 #define TRACE_LIFETIME 30000000000ULL
 
 struct session;

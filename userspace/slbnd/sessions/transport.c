@@ -182,7 +182,7 @@ static bool open_family(struct transport *transport, int n)
 	}
 	if (!(n == V4 ? prepare_v4(fd) : prepare_v6(fd)))
 		return false;
-	/* Above the system's limit, if privileged. */
+	/* Exceed the system's limit, if privileged. */
 	if (!set_option(fd, SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER))
 		set_option(fd, SOL_SOCKET, SO_RCVBUF, RECEIVE_BUFFER);
 	transport->lookup[n] = open_socket(n);
@@ -716,9 +716,10 @@ static bool is_flooded(struct transport *transport, int n, const u8 *address)
  * @key: its key; NULL: it is not authenticated
  * @to: the endpoints of the received packet
  *
- * It is sent to the last link on the path, or without any to the source. Its DSCP is that
- * of the packet; for a mark of the domain, the usual one says that it has arrived, as
- * links clear marks of what routers send.
+ * It is sent to the last link on the path, or without any to the source. Its
+ * DSCP is that of the received packet. If that is a mark of the domain, the
+ * reply has the usual DSCP instead, which reports that the mark has arrived:
+ * links would clear marks on what routers send.
  */
 void transport_reply(struct transport *transport, u8 *data,
 		     const struct slbn_layout *layout, u8 hop,

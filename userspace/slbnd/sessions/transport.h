@@ -3,16 +3,16 @@
  * UDP sockets for control packets: batches of packets, and authentication.
  *
  * There is a socket for IPv4 and one for IPv6, bound to SLBN_PORT of all
- * addresses. A service manager may keep them for the next slbnd, as any user can take
- * the port when it is free. Packets have the source and destination address of their flow, so
- * that they take the path of its data (IP_TRANSPARENT). They carry our own
- * address, to which the answers return: the source address that the routing table
- * selects for the destination, cached for SOURCE_LIFETIME. It is also the source
- * of packets whose flow has none.
+ * addresses. A service manager may keep them for the next slbnd, since any user
+ * can bind the port while it is free. Packets have the source and destination
+ * address of their flow, so that they take the path of its data
+ * (IP_TRANSPARENT). They carry our own address, to which the answers return:
+ * the source address that the routing table selects for the destination, cached
+ * for SOURCE_LIFETIME. It is also the source of packets whose flow has none.
  *
  * Packets are collected, and sent with one system call when there are
- * TRANSPORT_BATCH of them, or by transport_flush(). A packet that cannot be sent
- * is lost like any other: its session retransmits it.
+ * TRANSPORT_BATCH of them, or by transport_flush(). A packet that cannot be
+ * sent counts as lost: its session retransmits it.
  */
 #ifndef SLBND_TRANSPORT_H
 #define SLBND_TRANSPORT_H
