@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.mark.expression import Expression
 from fairvm import cli, errors
 
 TOP = Path(__file__).resolve().parents[2]
@@ -467,3 +468,18 @@ def test_each_marked_tier_has_a_stage(room: str) -> None:
     # A stage without a tier runs all.
     every = any("--tier=" not in " ".join(words) for words in commands)
     assert commands and (every or tiers <= ran)
+
+
+@pytest.mark.parametrize("tier", ["test", "all"])
+@pytest.mark.parametrize("marks", [{"stock"}, {"virtual"}, {"stock", "virtual"}, set()])
+def test_each_kernel_test_has_a_stage(marks: set[str], tier: str) -> None:
+    """In `make test-all`, whatever its marks are; those marked `stock`, on each kernel."""
+    ran = set()
+    for stage in load().stages_of("all"):
+        words = stage.command
+        if "tests/kernel" in words and f"--tier={'all' if tier == 'test' else 'test'}" not in words:
+            expression = words[len(words) - 1 - words[::-1].index("-m") + 1]
+            if Expression.compile(expression).evaluate(lambda name, **_: name in marks):
+                ran.add(stage.name)
+    assert ran
+    assert "stock" not in marks or ran >= {f"stock-{version}" for version in load().KERNELS}

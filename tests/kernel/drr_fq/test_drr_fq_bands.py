@@ -195,14 +195,17 @@ def test_a_host_has_one_queue_of_unassigned_packets() -> None:
         tagged = bytearray(frames[0])
         tagged[12:12] = bytes.fromhex("81000005")
         assert active_hosts(on, [bytes(tagged)]) == 2
-        assert active_hosts(on, [frame_from(f"10.0.0.{n}", on, 1) for n in range(100, 120)]) == 22
+        # Two hosts have the same of the 65536 queues in one of 70 runs.
+        found = active_hosts(on, [frame_from(f"10.0.0.{n}", on, 1) for n in range(100, 120)])
+        assert 20 <= found <= 22
         networks = [frame_v6(f"2001:db8:0:{number:x}::1", 9) for number in range(1, 21)]
-        assert active_hosts(on, networks) == 42
+        before, found = found, active_hosts(on, networks)
+        assert 18 <= found - before <= 20
         # All packets without an address are one host, also those that are too short.
         other = bytes.fromhex("020000000002020000000001")
         odd = [other + kind.to_bytes(2, "big") + bytes(46) for kind in (0x88B6, 0x8863)]
         short = [other + bytes.fromhex("0800") + bytes(1)]
-        assert active_hosts(on, odd + short) == 43
+        assert active_hosts(on, odd + short) - found <= 1
 
 
 def test_a_thousand_ports_gain_nothing_for_a_host() -> None:

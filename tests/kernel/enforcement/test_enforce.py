@@ -978,6 +978,28 @@ def test_flood_leaves_default_class_to_others(net: Chain, enforce_try: str, setu
         assert waits[-1] < 1.1 * QUEUE
 
 
+@pytest.mark.parametrize(("setup", "most"), [(fq_at_root, 1.55), (htb_below_slbn, 1.1)])
+def test_many_flows_take_at_most_half_as_much_again(
+    net: Chain, enforce_try: str, setup: Setup, most: float
+) -> None:
+    """Of the default class, than the one flow of another host that floods, too."""
+    setup(net)
+    hosts = ["10.0.0.21", "10.0.0.22"]
+    for host in hosts:
+        net.nodes[0].sh(f"ip addr add {host}/24 dev e0")
+    floods = [sender(net, 0, 2, udp=4 * MEGA, source=hosts[0]) for _ in range(4)]
+    floods.append(sender(net, 0, 2, udp=8 * MEGA, source=hosts[1]))
+    with enforcer(net.nodes[1], enforce_try) as made:
+        made.set_hosts("10.0.0.0/24")
+        made.set_unassigned(6 * MEGA)
+        made.open("e1")
+        traffic = Traffic(*floods)
+        traffic.settle()
+        seen = [each.bits for each in traffic.watch(4)]
+        print(f"{setup.__name__}: {seen} bits")
+        assert sum(seen[:4]) < most * seen[4]
+
+
 #: Offset of tcpi_total_retrans in struct tcp_info; octets of a TCP mouse.
 TOTAL_RETRANS, MOUSE = 100, 14000
 

@@ -177,7 +177,7 @@ def test_each_mark(tmp_path: Path, queues: str, source: str, dscp: int) -> None:
 
 #: Default class, of the access link, and the part of its rate that the honest flow has at least and
 #: at most: the class has half of the slow link, all of it, or what the link's headroom leaves.
-UNCOUNTED = [("5%", 0.45, 0.6), ("10%", 0, 0.1), ("0.5%", 0.94, 1.01)]
+UNCOUNTED = [("5%", 0.45, 0.6), ("10%", 0, 0.01), ("0.5%", 0.94, 1.01)]
 
 
 @pytest.mark.parametrize(

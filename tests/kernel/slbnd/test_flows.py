@@ -206,7 +206,7 @@ def test_udp_and_others(net: Chain, tmp_path: Path, options: tuple[str, ...]) ->
         """The session remains for longer than the idle time."""
         before = [session.id for session in detected(us)]
         time.sleep(2)
-        return before == [session.id for session in detected(us)]
+        return bool(before) and before == [session.id for session in detected(us)]
 
     with (
         detecting(net, tmp_path, "--idle", "1s", *options) as (_, us),

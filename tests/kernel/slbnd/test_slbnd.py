@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import grp
 import itertools
 import json
 import os
@@ -724,6 +725,9 @@ def test_sessions_of_other_users_are_protected(net: Chain, tmp_path: Path) -> No
         for parent in tmp_path.parents:
             if parent != Path("/"):
                 parent.chmod(parent.stat().st_mode | 0o055)
+        about = os.stat(slbnd.socket)
+        group = grp.getgrnam("nogroup").gr_gid
+        assert (about.st_mode & 0o777, about.st_uid, about.st_gid) == (0o660, 0, group)
         ours = slbnd.ctl("join", "10.0.2.2").stdout.strip()
 
         def as_nobody(*arguments: str) -> subprocess.CompletedProcess[str]:
