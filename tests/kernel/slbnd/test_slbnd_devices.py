@@ -120,7 +120,8 @@ def test_filters_in_a_shared_block(
     net: Chain, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """The kernel refuses those of a device there: nothing is attached, and the reason said."""
-    net.tc(1, "qdisc replace dev e1 ingress_block 7 clsact")
+    net.nodes[1].sh("tc qdisc del dev e1 clsact", check=False)
+    net.tc(1, "qdisc add dev e1 ingress_block 7 clsact")
     try:
         with agent(net.nodes[1], tmp_path, *OPTIONS) as slbnd, slbnd.connect() as us:
             assert us.status().enforced == 0
