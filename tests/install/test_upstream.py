@@ -6,10 +6,13 @@ Both sources are Debian's, fetched for the test: about 140 MB, and 2 GB unpacked
 
 from __future__ import annotations
 
+import importlib.machinery
+import importlib.util
 import json
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import jsonschema  # type: ignore[import-untyped]
@@ -171,3 +174,22 @@ def test_refusals(tmp_path: Path) -> None:
         f"upstream: {tmp_path} has no net/sched/Kconfig: it is not the source that is needed\n"
     )
     assert not (tmp_path / "out").exists()
+
+
+def test_other_files_of_the_directory_remain(tmp_path: Path) -> None:
+    """Even if it is the source tree itself."""
+    loader = importlib.machinery.SourceFileLoader("upstream", str(TOP / "scripts/upstream"))
+    spec = importlib.util.spec_from_loader("upstream", loader)
+    assert spec
+    upstream = importlib.util.module_from_spec(spec)
+    sys.modules["upstream"] = upstream
+    loader.exec_module(upstream)
+    tree = tmp_path / "linux"
+    tree.mkdir()
+    (tree / "notes").write_text("mine\n")
+    (tree / "0001-old.patch").write_text("from before")
+    patch = upstream.Patch("1-core.txt", {"notes": lambda before: f"{before} and theirs\n"})
+    upstream.write([patch], tree, tree, "PATCH", None)
+    made, kept = sorted(tree.iterdir())
+    assert kept.read_text() == "mine\n"
+    assert made.name != "0001-old.patch" and "+mine\n" not in made.read_text()
