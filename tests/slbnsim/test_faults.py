@@ -331,3 +331,26 @@ def test_experiments_recover(trouble: str) -> None:
     packets = found["packets"]
     assert packets["sent"] == packets["answered"] + packets["lost"] + packets["under_way"]
     assert packets["lost"] > 0 and packets["under_way"] <= found["sessions"]
+
+
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_session_that_completes_has_sent_its_bytes(tmp_path: Path, seed: int) -> None:
+    """Also if its rate was 0 for a while, as its packets were lost."""
+    line = {"nodes": ["a", "b", "c"], "links": [link("a", "b", 1e6, 0.01), link("b", "c", 1e6, 0)]}
+    case = Case(tmp_path, line, "s,a,c,0,,,625000")
+    options = ("--data", "fluid", "--loss", "40", "--until", "60s", "--seed", str(seed))
+    found = case.answer("run", *options)
+    (session,) = found["sessions"]
+    assert session["complete"] >= 5
+    first = next(one for one in found["links"] if (one["from"], one["to"]) == ("a", "b"))
+    assert first["data_bytes"] >= 625000
+
+
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_erica_counts_a_session_once(tmp_path: Path, seed: int) -> None:
+    """Also if its first cell is retransmitted: two share a link alike, long after."""
+    line = {"nodes": ["a", "b"], "links": [link("a", "b", 1e7, 0.001)]}
+    case = Case(tmp_path, line, "s,a,b,0,,,", "t,a,b,0,,,")
+    options = ("--algorithm", "erica", "--data", "1500", "--loss", "2", "--seed", seed)
+    found = case.answer("run", *options, "--until", "30s")
+    assert list(rates(found).values()) == pytest.approx([5e6, 5e6], rel=0.1)

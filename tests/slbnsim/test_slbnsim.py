@@ -668,3 +668,13 @@ def test_exact_rates_on_random_networks(tmp_path: Path, seed: int, algorithm: st
     for one in found["links"]:
         ends = one["from"], one["to"]
         assert one["assigned"] <= rates.get(ends, rates.get(ends[::-1], 0)) + len(rows)
+
+
+@pytest.mark.parametrize(
+    "options", ["--data 40 --until 1us", "--algorithm bfyz --pause 0 --control 0 --until 1us"]
+)
+def test_time_passes_at_any_rate(tmp_path: Path, options: str) -> None:
+    """At 1 Tbit/s, where a packet takes less than a nanosecond."""
+    line = {"nodes": ["a", "b"], "links": [link("a", "b", 1e12, 0)]}
+    case = Case(tmp_path, line, "s,a,b,0,,,")
+    assert case.answer("run", *options.split())["time"] == 1e-6

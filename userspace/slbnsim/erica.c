@@ -56,6 +56,10 @@ struct erica_packet {
 	enum cell cell;
 };
 
+struct erica_source {
+	u64 counted; /* hops whose links count the session, as bits */
+};
+
 struct erica_link {
 	u64 active;
 	double arrived; /* bits, at the previous interval's end */
@@ -122,11 +126,20 @@ static void join(struct sim *sim, struct packet *packet)
 
 static void down(struct sim *sim, struct packet *packet, u32 link)
 {
+	struct erica_source *source =
+		SIM_PRIV(sim_source(sim, packet->session));
 	struct erica_link *own = sim_link_priv(sim, link);
 	struct erica_packet *cell = SIM_PRIV(packet);
+	u64 hop = 1ULL << packet->hop;
 
-	own->active += cell->cell == FIRST;
-	own->active -= cell->cell == LAST;
+	/* Once for each hop: cells may be retransmitted. */
+	if (cell->cell == LAST) {
+		own->active -= !!(source->counted & hop);
+		source->counted &= ~hop;
+	} else {
+		own->active += !(source->counted & hop);
+		source->counted |= hop;
+	}
 }
 
 static void up(struct sim *sim, struct packet *packet, u32 link)
@@ -170,6 +183,7 @@ const struct algorithm erica_algorithm = {
 	.name = "erica",
 	.about = "ERICA+, 5 ms, delta 0.1, T0 1.5 ms",
 	.link_memory = sizeof(struct erica_link),
+	.source_memory = sizeof(struct erica_source),
 	.packet_memory = packet_memory,
 	.packet_bytes = rate_stamp_bytes,
 	.link_init = link_init,

@@ -205,6 +205,7 @@ static void run(struct command *command, const struct net *net,
 		command->options.until = last_join_or_leave(net) + SETTLE_TIME;
 	catch_signals();
 	sim_init(&sim, net, &command->options);
+	sim.stop = &stopped;
 	simulate(command, &sim);
 	if (command->options.headroom_auto)
 		use_last_plans(&sim, exact);

@@ -130,7 +130,9 @@ static u64 transmit(struct sim *sim, u32 link, u64 bytes)
 	}
 
 	state->max_wait = fp_max64(state->max_wait, begin - sim->now);
-	state->free_at = begin + bytes * 8 * NSEC_PER_SEC / here->rate;
+	/* At least 1 ns: time must go on. */
+	state->free_at =
+		begin + fp_max64(bytes * 8 * NSEC_PER_SEC / here->rate, 1);
 	return state->free_at + here->delay;
 }
 
@@ -433,7 +435,11 @@ static void change_fluid(struct sim *sim, u32 number, u64 before)
 		.change = (double)source->rate - before,
 	};
 	front_arrives(sim, front);
-	if (!session->bytes || !source->rate)
+	if (!session->bytes)
+		return;
+	/* Without a rate it sends nothing: an earlier estimate is void. */
+	data->due = NET_NEVER;
+	if (!source->rate)
 		return;
 	left = session->bytes > data->arrived ? session->bytes - data->arrived :
 						0;
@@ -452,8 +458,9 @@ static void schedule_data(struct sim *sim, u32 number)
 	/* A new rate applies to the next packet already. */
 	data = &sim->data_sources[number];
 	due = data->sent;
+	/* At least 1 ns: time must go on. */
 	if (due)
-		due += bits * NSEC_PER_SEC / source->rate;
+		due += fp_max64(bits * NSEC_PER_SEC / source->rate, 1);
 	data->due = fp_max64(sim->now, due);
 	wheel_add(&sim->wheel, data->due, event(EVENT_SEND, number, 0));
 }
@@ -711,6 +718,9 @@ void sim_run(struct sim *sim, u64 until)
 		/* Joins and leaves precede other events of the same time. */
 		while (call && wheel_next(&sim->wheel,
 					  fp_min64(call - 1, until), &next)) {
+			/* After all events of the present time. */
+			if (next.time > sim->now && sim->stop && *sim->stop)
+				return;
 			sim->now = next.time;
 			sim->counts.events++;
 			fetch_ahead(sim);

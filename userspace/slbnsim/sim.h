@@ -32,6 +32,8 @@
 #ifndef SLBNSIM_SIM_H
 #define SLBNSIM_SIM_H
 
+#include <signal.h>
+
 #include "net.h"
 #include "wheel.h"
 
@@ -340,6 +342,7 @@ struct front {
  * @reached: by session, when its rate first was that or more, ns; 0: not yet
  * @next_join: index in @joins
  * @next_leave: index in @leaves
+ * @stop: not 0: return from sim_run() early; NULL: never
  */
 struct sim {
 	const struct net *net;
@@ -370,6 +373,7 @@ struct sim {
 	u64 *reached;
 	u32 next_join;
 	u32 next_leave;
+	const volatile sig_atomic_t *stop;
 };
 
 static inline const struct link *sim_link(const struct sim *sim, u32 link)
