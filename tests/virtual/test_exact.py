@@ -327,10 +327,13 @@ def test_files_of_the_hosts_kernel_are_refused() -> None:
 
 @pytest.mark.tier("check")
 @pytest.mark.parametrize(
-    "word", ["con1=pts", "ssl3=port:9000", "ubd0=/x", "time-travel", "exact=2"]
+    "word",
+    [
+        *("con1=pts", "ssl3=port:9000", "ubd0=/x", "exact=2", "time-travel=ext:/x"),
+        *("time-travel", "time_travel", "time_travel=inf-cpu", '"time-travel"'),
+    ],
 )
 def test_arguments_that_attach_the_host_are_refused(word: str) -> None:
-    word = word if "=" in word else f"{word}=ext:/x"
     done = quick("true", "--append", f"quiet {word}")
     assert done.returncode == 71 and done.stdout == ""
     assert f"not repeatable: --append {word}: " in done.stderr

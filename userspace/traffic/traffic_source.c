@@ -151,7 +151,8 @@ static void step_flow(struct source *s, struct flow *flow)
 	send_more(s, flow);
 	if (!read_answer(s, flow))
 		return;
-	record->took = elapsed(s) - record->began;
+	/* 0 is a flow in progress; in virtual time one may take no time. */
+	record->took = elapsed(s) - record->began ?: 1;
 	record->arrived = be64toh(flow->answer.segments);
 	read_tcp_info(flow, record);
 	free_flow(flow);

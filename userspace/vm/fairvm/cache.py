@@ -110,12 +110,16 @@ def locked(path: Path) -> Iterator[None]:
 @contextlib.contextmanager
 def staging(directory: Path) -> Iterator[Path]:
     """A new directory that replaces DIRECTORY on success and is removed on failure."""
-    new = directory.with_name(f".new-{directory.name}")
+    new, old = (directory.with_name(f".{kind}-{directory.name}") for kind in ("new", "old"))
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(parents=True)
     try:
         yield new
-        shutil.rmtree(directory, ignore_errors=True)
+        # Not removed in place: a signal would leave a part that has the marks of a whole.
+        shutil.rmtree(old, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):
+            directory.rename(old)
         new.rename(directory)
     finally:
         shutil.rmtree(new, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)

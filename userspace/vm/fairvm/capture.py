@@ -65,8 +65,9 @@ class FingerprintFile:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # All writers have ended: the machine, and our end, which the machine closed.
-        self._thread.join()
+        # All writers have ended: the machine, and our end, which the machine closed, unless an
+        # error or a signal was first.
+        self._thread.join(1 if error else None)
         if self._error and not error:
             raise VmError(f"cannot write {self._path}: {self._error.strerror}")
 

@@ -139,7 +139,9 @@ def new_log() -> Path:
     directory = build_dir() / "vm"
     directory.mkdir(parents=True, exist_ok=True)
     for old in sorted(directory.glob("*.log"))[:-KEPT_LOGS]:
-        old.unlink(missing_ok=True)
+        # That of a long run is still read at its end.
+        if not Path("/proc", old.stem.rpartition("-")[2]).exists():
+            old.unlink(missing_ok=True)
     now = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     return directory / f"{now}-{os.getpid()}.log"
 

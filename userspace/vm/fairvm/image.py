@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import bz2
+import contextlib
 import gzip
 import lzma
 import re
 import struct
 import subprocess
+import zlib
 
 from fairvm.errors import UsageError
 from fairvm.host import need
@@ -31,13 +33,21 @@ def image_release(image: bytes) -> str | None:
     """The release of a kernel image; None if it is not one."""
     if boot_header(image):
         offset = struct.unpack_from("<H", image, 0x20E)[0] + 0x200
-        return image[offset : image.index(b"\0", offset)].decode("ascii", "replace").split(" ")[0]
+        text = image[offset : offset + 256].split(b"\0")[0]
+        return text.decode("ascii", "replace").split(" ")[0] or None
     match = re.search(rb"Linux version (\S+) \(", image)
     return match[1].decode("ascii", "replace") if match else None
 
 
 def decompress(payload: bytes) -> bytes | None:
-    """Decompress the payload of a bzImage (four more bytes follow the compressed data)."""
+    """Decompress the payload of a bzImage (four more bytes follow the compressed data); None if it
+    is malformed."""
+    with contextlib.suppress(EOFError, OSError, ValueError, lzma.LZMAError, zlib.error):
+        return _decompress(payload)
+    return None
+
+
+def _decompress(payload: bytes) -> bytes | None:
     kind = next((name for magic, name in PAYLOADS if payload.startswith(magic)), None)
     if kind == "xz":
         return lzma.LZMADecompressor(lzma.FORMAT_XZ).decompress(payload)
@@ -57,6 +67,8 @@ def decompress(payload: bytes) -> bytes | None:
 def has_pvh_entry(elf: bytes) -> bool:
     """Does the ELF image have the note with its PVH entry point (CONFIG_PVH)?"""
     if elf[:5] != b"\x7fELF\x02":
+        return False
+    if len(elf) < 64:
         return False
     table, size, count = (
         struct.unpack_from("<Q", elf, 32)[0],

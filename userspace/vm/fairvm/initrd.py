@@ -135,6 +135,9 @@ def run_files(
         variables = [in_tree(text) for text in variables]
         command = [in_tree(text) for text in command]
     config += [quoted("extra", *words) for words in extra or []]
+    # env(1) would take a path with = for a variable.
+    if re.match(r"[^=]*/[^=]*=", command[0]):
+        command = ["/bin/sh", "-c", 'exec "$@"', "sh", *command]
     # By its full path: busybox's shell prefers its own applets to programs of the same name.
     lines = [quoted("cd", here), quoted("exec", "/usr/bin/env", "-i", *variables, *command)]
     texts = {"vm/config": config, "vm/command": lines}
@@ -163,4 +166,8 @@ def fixed_places(here: Path) -> tuple[Path, dict[Path, Path]]:
 def in_tree(text: str) -> str:
     """TEXT with the tree's path in the guest instead of its own."""
     top = tree()
-    return text if top is None else re.sub(re.escape(str(top)) + r"(?![\w.-])", str(TREE), text)
+    if top is None:
+        return text
+    # Not within another path; after the letter of an option (-I) it is one of its own.
+    begin = r"(?:(?<![\w.-])|(?<=^-[A-Za-z]))"
+    return re.sub(begin + re.escape(str(top)) + r"(?![\w.-])", str(TREE), text)

@@ -101,7 +101,8 @@ def kvm_works(request: Request, kernel: Kernel) -> tuple[bool, str]:
     kept = cache_dir() / f"kvm-{os.getuid()}"
     with locked(cache_dir() / "kvm-lock"):
         if kept.exists():
-            known, verdict, reason = kept.read_text().split("\n")[:3]
+            # It may be incomplete: the disk was full.
+            known, verdict, reason = (kept.read_text() + "\n\n").split("\n")[:3]
             if known == key:
                 return verdict == "works", f"{reason} (tested earlier)"
         request.trace(f"trying KVM for at most {KVM_TRIAL_SECONDS} s")

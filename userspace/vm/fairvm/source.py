@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fairvm.archive import SERIES, Archive, unpack
-from fairvm.cache import build_dir, staging
+from fairvm.cache import build_dir, cache_dir, locked, staging
 from fairvm.errors import VmError
 from fairvm.host import need, run, say
 
@@ -116,15 +116,17 @@ def find_tarball(root: Path, package: str) -> Path | None:
 
 def fetch_source(series: str, package: str, scratch: Path) -> str:
     """Fetch and unpack the package; return its version."""
-    for suites in SERIES[series]:
-        archive = Archive(suites)
-        archive.update()
-        if not archive.has(package):
-            continue
-        version = archive.describe(package)["Version"]
-        say(f"fetching the source of Linux {version} from {archive.label} (about 140 MB)")
-        unpack(archive.download([package], scratch), scratch)
-        return version
+    # Kernels of the same suites share apt's lists.
+    with locked(cache_dir() / "lock"):
+        for suites in SERIES[series]:
+            archive = Archive(suites)
+            archive.update()
+            if not archive.has(package):
+                continue
+            version = archive.describe(package)["Version"]
+            say(f"fetching the source of Linux {version} from {archive.label} (about 140 MB)")
+            unpack(archive.download([package], scratch), scratch)
+            return version
     raise VmError(f"Debian no longer has {package}: install the package linux-source")
 
 
