@@ -53,6 +53,7 @@ const struct nla_policy slbn_config_policy[TCA_SLBN_MAX + 1] = {
 	[TCA_SLBN_QUIET] = NLA_POLICY_FULL_RANGE(NLA_U64, &slbn_epoch_range),
 	[TCA_SLBN_HEADROOM_AUTO] = NLA_POLICY_MAX(NLA_U8, 1),
 	[TCA_SLBN_UNASSIGNED] = NLA_POLICY_MAX(NLA_U32, SLBN_UNASSIGNED_MAX),
+	[TCA_SLBN_KEY_ID] = { .type = NLA_U8 },
 };
 
 /**
@@ -140,10 +141,18 @@ static void slbn_read_secret(struct slbn_key *key, const struct nlattr *attr)
 	le64_to_cpus(&key->secret[1]);
 }
 
-static int slbn_config_parse_key(struct slbn_config *config,
-				 const struct nlattr *attr,
+static int slbn_config_parse_key(struct slbn_config *config, struct nlattr **tb,
 				 struct netlink_ext_ack *extack)
 {
+	const struct nlattr *attr = tb[TCA_SLBN_KEY];
+	const struct nlattr *id = tb[TCA_SLBN_KEY_ID];
+
+	if (id && (!attr || !nla_len(attr))) {
+		SLBN_REJECT(extack, id, "key_id needs a key");
+		return -EINVAL;
+	}
+	if (!attr)
+		return 0;
 	if (nla_len(attr) && nla_len(attr) != SLBN_KEY_LENGTH) {
 		SLBN_REJECT(extack, attr, "key must be 16 octets, or 0: none");
 		return -EINVAL;
@@ -151,6 +160,7 @@ static int slbn_config_parse_key(struct slbn_config *config,
 	memset(&config->keys, 0, sizeof(config->keys));
 	if (nla_len(attr)) {
 		slbn_read_secret(&config->keys.key[0], attr);
+		config->keys.key[0].id = id ? nla_get_u8(id) : 0;
 		config->keys.count = 1;
 	}
 	return 0;
@@ -211,10 +221,7 @@ int slbn_config_parse(struct slbn_config *config, struct nlattr **tb,
 		config->commit = nla_get_u8(tb[TCA_SLBN_COMMIT]);
 	if (tb[TCA_SLBN_THRESHOLD])
 		config->threshold = nla_get_u32(tb[TCA_SLBN_THRESHOLD]);
-	attr = tb[TCA_SLBN_KEY];
-	if (attr)
-		return slbn_config_parse_key(config, attr, extack);
-	return 0;
+	return slbn_config_parse_key(config, tb, extack);
 }
 
 /**

@@ -26,6 +26,7 @@ PAGES = TOP / "docs" / "man"
 PAGE = PAGES / "slbnctl.8"
 DEVICE = "no-such-device"
 KEY = "00112233445566778899aAbBcCdDeEfF"
+KEY_SYNTAX = 'must be "[0 to 255] 32 hexadecimal digits"'
 
 
 def run(
@@ -312,7 +313,7 @@ def test_invalid_key_is_not_printed(text: str, tmp_path: Path) -> None:
     for name, shown in ((file, file), ("-", "standard input")):
         done = slbnctl("link", "set", DEVICE, "key", "file", name, stdin=text)
         assert not was_sent(done)
-        assert done.stderr == f"slbnctl: key file {shown}: must contain 32 hexadecimal digits\n"
+        assert done.stderr == f"slbnctl: key file {shown}: {KEY_SYNTAX}\n"
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o602, 0o610])
@@ -389,11 +390,18 @@ def test_invalid_key_requests(arguments: str, error: str) -> None:
     assert done.stderr.startswith(f"slbnctl: {error}") and done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("text", ["", KEY[1:], f"1 {KEY}", "g" * 32, "none"])
+@pytest.mark.parametrize("text", ["", KEY[1:], f"256 {KEY}", f"-1 {KEY}", "g" * 32, "none"])
 def test_key_of_wrong_digits_is_not_printed(text: str) -> None:
     done = slbnctl("key", "add", "3", "-", stdin=text)
     assert done.returncode == 2
-    assert done.stderr == ("slbnctl: key file standard input: must contain 32 hexadecimal digits\n")
+    assert done.stderr == f"slbnctl: key file standard input: {KEY_SYNTAX}\n"
+
+
+def test_number_of_a_key_is_that_of_its_file() -> None:
+    done = slbnctl("key", "add", "3", "-", stdin=f"1 {KEY}")
+    assert done.returncode == 2
+    assert done.stderr == "slbnctl: key 3: the file has the key of number 1\n"
+    assert was_sent(slbnctl("key", "add", "1", "-", "dev", DEVICE, stdin=f" 1\t{KEY}\n"))
 
 
 def test_status_without_slbnd() -> None:
@@ -424,6 +432,14 @@ def test_generated_key(tmp_path: Path) -> None:
     assert done.returncode == 1 and "File exists" in done.stderr
     assert files[0].read_text() == first
     assert was_sent(slbnctl("key", "add", "1", f"@{files[0]}", "dev", DEVICE))
+    numbered = tmp_path / "c"
+    assert slbnctl("key", "generate", str(numbered), "255").returncode == 0
+    assert re.fullmatch(r"255 [0-9a-f]{32}\n", numbered.read_text())
+    assert was_sent(slbnctl("link", "set", DEVICE, "key", "file", str(numbered)))
+    for number in ("256", "-1", "x", ""):
+        done = slbnctl("key", "generate", str(tmp_path / "d"), number)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert not (tmp_path / "d").exists()
 
 
 def test_fingerprint(tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ static const struct {
 	[TCA_SLBN_QUIET] = { 8, SLBN_EPOCH_MIN, SLBN_EPOCH_MAX, true },
 	[TCA_SLBN_HEADROOM_AUTO] = { 1, 1, 1, false },
 	[TCA_SLBN_UNASSIGNED] = { 4, 0, SLBN_UNASSIGNED_MAX, true },
+	[TCA_SLBN_KEY_ID] = { 1, 0, 255, true },
 };
 
 /* Read a number of the plugin's message. Returns whether it is present. */
@@ -142,6 +143,7 @@ static void keys(void **state)
 	__u8 key[SLBN_KEY_LENGTH];
 	struct request request;
 	char text[64];
+	u64 value;
 	int fd;
 	size_t i;
 
@@ -157,6 +159,17 @@ static void keys(void **state)
 			 sizeof(key));
 	assert_memory_equal(RTA_DATA(attribute_in(&request, TCA_SLBN_KEY)), key,
 			    sizeof(key));
+	value = 1;
+	assert_true(value_of(&request, TCA_SLBN_KEY_ID, &value));
+	assert_int_equal(value, 0);
+	assert_int_equal(pwrite(fd, "255 " KEY "\n", sizeof(KEY) + 4, 0),
+			 sizeof(KEY) + 4);
+	snprintf(text, sizeof(text), "key file %s", path);
+	assert_int_equal(parse_text(UTIL, &request, text), 0);
+	assert_memory_equal(RTA_DATA(attribute_in(&request, TCA_SLBN_KEY)), key,
+			    sizeof(key));
+	assert_true(value_of(&request, TCA_SLBN_KEY_ID, &value));
+	assert_int_equal(value, 255);
 	fchmod(fd, 0640);
 	snprintf(text, sizeof(text), "key file %s", path);
 	assert_int_equal(parse_text(UTIL, &request, text), -1);
@@ -166,6 +179,7 @@ static void keys(void **state)
 	strcpy(text, "key none");
 	assert_int_equal(parse_text(UTIL, &request, text), 0);
 	assert_int_equal(RTA_PAYLOAD(attribute_in(&request, TCA_SLBN_KEY)), 0);
+	assert_null(attribute_in(&request, TCA_SLBN_KEY_ID));
 
 	for (; unit_step < ARRAY_SIZE(wrong); unit_step++) {
 		char *argv[] = { "key", (char *)wrong[unit_step] };

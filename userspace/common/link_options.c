@@ -29,6 +29,7 @@ static const __u8 width[TCA_SLBN_MAX + 1] = {
 	[TCA_SLBN_QUIET] = sizeof(__u64),
 	[TCA_SLBN_HEADROOM_AUTO] = sizeof(__u8),
 	[TCA_SLBN_UNASSIGNED] = sizeof(__u32),
+	[TCA_SLBN_KEY_ID] = sizeof(__u8),
 };
 
 /* --- options ------------------------------------------------------------ */
@@ -104,14 +105,7 @@ static bool parse_headroom(const char *text, struct link_request *request)
 	return true;
 }
 
-/**
- * link_key_parse() - parse a key
- * @text: 32 hexadecimal digits
- * @key: set to the key
- *
- * Return: false if @text is not a key.
- */
-bool link_key_parse(const char *text, __u8 key[SLBN_KEY_LENGTH])
+static bool parse_digits(const char *text, __u8 key[SLBN_KEY_LENGTH])
 {
 	size_t i;
 
@@ -123,6 +117,33 @@ bool link_key_parse(const char *text, __u8 key[SLBN_KEY_LENGTH])
 
 		key[i] = strtoul(octet, NULL, 16);
 	}
+	return true;
+}
+
+/**
+ * link_key_parse() - parse a key
+ * @line: "[NUMBER] KEY", with white space around it; is changed
+ * @id: set to the number, 0 to 255, if there is one
+ * @key: set to the key, which has 32 hexadecimal digits
+ *
+ * Return: false if @line is not a key.
+ */
+bool link_key_parse(char *line, __u8 *id, __u8 key[SLBN_KEY_LENGTH])
+{
+	static const char blank[] = " \t\r\n\v\f";
+	char *rest = line;
+	char *first = strtok_r(line, blank, &rest);
+	char *second = first ? strtok_r(NULL, blank, &rest) : NULL;
+	__u64 number;
+
+	if (!first || strtok_r(NULL, blank, &rest))
+		return false;
+	if (!second)
+		return parse_digits(first, key);
+	if (!units_count(first, "", &number) || number > 255 ||
+	    !parse_digits(second, key))
+		return false;
+	*id = number;
 	return true;
 }
 
@@ -144,15 +165,14 @@ static ssize_t read_text(int fd, char *text, size_t size)
 	return length;
 }
 
-/* Parse the text of a key file: a key, with white space around it. */
-static bool parse_key_text(char *text, size_t length, __u8 key[SLBN_KEY_LENGTH])
+/* Parse the text of a key file. */
+static bool parse_key_text(char *text, size_t length, __u8 *id,
+			   __u8 key[SLBN_KEY_LENGTH])
 {
 	if (length >= KEY_FILE_MAX || memchr(text, 0, length))
 		return false;
-	while (length && isspace((unsigned char)text[length - 1]))
-		length--;
 	text[length] = 0;
-	return link_key_parse(text + strspn(text, " \t\r\n"), key);
+	return link_key_parse(text, id, key);
 }
 
 /**
@@ -160,11 +180,12 @@ static bool parse_key_text(char *text, size_t length, __u8 key[SLBN_KEY_LENGTH])
  * @program: prefix of error messages
  * @name: the file, which other users must not be able to access; -: standard
  *	input
+ * @id: set to the number of the key, if the file has one
  * @key: set to the key
  *
  * Return: whether it succeeded; if not, the error has been printed.
  */
-bool link_key_read(const char *program, const char *name,
+bool link_key_read(const char *program, const char *name, __u8 *id,
 		   __u8 key[SLBN_KEY_LENGTH])
 {
 	bool is_stdin = !strcmp(name, "-");
@@ -183,8 +204,8 @@ bool link_key_read(const char *program, const char *name,
 		error = strerror(errno);
 	else if (!is_stdin && S_ISREG(status.st_mode) && status.st_mode & 0077)
 		error = "other users may access it: chmod 600";
-	else if (!parse_key_text(text, length, key))
-		error = "must contain 32 hexadecimal digits";
+	else if (!parse_key_text(text, length, id, key))
+		error = "must be \"[0 to 255] 32 hexadecimal digits\"";
 	explicit_bzero(text, sizeof(text));
 	if (fd >= 0 && !is_stdin)
 		close(fd);
@@ -196,6 +217,8 @@ bool link_key_read(const char *program, const char *name,
 /* As link_request_parse(), for "key" and at least one argument. */
 static int parse_key(struct link_request *request, int argc, char **argv)
 {
+	__u8 id = 0;
+
 	if (!strcmp(argv[1], "none"))
 		return 2;
 	if (strcmp(argv[1], "file")) {
@@ -209,8 +232,12 @@ static int parse_key(struct link_request *request, int argc, char **argv)
 			request->program);
 		return -1;
 	}
+	if (!link_key_read(request->program, argv[2], &id, request->key))
+		return -1;
 	request->key_length = SLBN_KEY_LENGTH;
-	return link_key_read(request->program, argv[2], request->key) ? 3 : -1;
+	request->option[TCA_SLBN_KEY_ID] = "key";
+	request->value[TCA_SLBN_KEY_ID] = id;
+	return 3;
 }
 
 static bool parse_switch(const char *text, __u64 *value)

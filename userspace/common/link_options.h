@@ -30,7 +30,7 @@
  *	that the qdisc does not have
  * @option: by attribute, the option that was given; NULL: none
  * @value: by attribute, except the key
- * @key: the key
+ * @key: the key; its number is a value
  * @key_length: octets of @key; 0: "key none"
  */
 struct link_request {
@@ -106,8 +106,8 @@ extern const struct link_counter link_counters[];
 __u64 link_counter_value(const struct link_counter *counter,
 			 const struct slbn_link_state *state);
 
-bool link_key_parse(const char *text, __u8 key[SLBN_KEY_LENGTH]);
-bool link_key_read(const char *program, const char *name,
+bool link_key_parse(char *line, __u8 *id, __u8 key[SLBN_KEY_LENGTH]);
+bool link_key_read(const char *program, const char *name, __u8 *id,
 		   __u8 key[SLBN_KEY_LENGTH]);
 int link_request_parse(struct link_request *request, int argc, char **argv);
 const void *link_request_payload(const struct link_request *request,

@@ -291,27 +291,23 @@ static enum status change_keys(struct request *request)
 
 /* --- command line ------------------------------------------------------- */
 
-static bool read_id(const char *text, __u8 *id)
-{
-	__u64 value;
-
-	if (!units_count(text, "", &value) || value > 255) {
-		complain("key \"%s\": the number must be 0 to 255", text);
-		return false;
-	}
-	*id = value;
-	return true;
-}
-
 static bool read_secret(struct request *request, const char *text)
 {
+	/* Unless the file names another one. */
+	__u8 id = request->id;
+
 	if (*text != '@' && strcmp(text, "-")) {
 		/* It may be the key: do not print it. */
 		complain("key %u \"...\": " SECRET_SYNTAX, request->id);
 		return false;
 	}
 	request->secret = request->key;
-	return link_key_read("slbnctl", text + (*text == '@'), request->key);
+	if (!link_key_read("slbnctl", text + (*text == '@'), &id, request->key))
+		return false;
+	if (id != request->id)
+		complain("key %u: the file has the key of number %u",
+			 request->id, id);
+	return id == request->id;
 }
 
 static bool read_scope(struct request *request, int argc, char **argv)
@@ -347,7 +343,8 @@ static enum status run_add(int argc, char **argv)
 		complain(ADD_SYNTAX "; see --help");
 		return STATUS_USAGE;
 	}
-	if (!read_id(argv[0], &request.id) || !read_secret(&request, argv[1]) ||
+	if (!key_read_id(argv[0], &request.id) ||
+	    !read_secret(&request, argv[1]) ||
 	    !read_scope(&request, argc - 2, argv + 2))
 		return STATUS_USAGE;
 	return change_keys(&request);
@@ -361,7 +358,7 @@ static enum status run_retire(int argc, char **argv)
 		complain("key retire takes ID; see --help");
 		return STATUS_USAGE;
 	}
-	if (!read_id(*argv, &request.id) ||
+	if (!key_read_id(*argv, &request.id) ||
 	    !read_scope(&request, argc - 1, argv + 1))
 		return STATUS_USAGE;
 	return change_keys(&request);
@@ -410,10 +407,11 @@ const struct command key_commands[] = {
 	{
 		.name = "generate",
 		.usage =
-			"Usage: slbnctl [OPTION]... key generate [FILE]\n"
+			"Usage: slbnctl [OPTION]... key generate [FILE [ID]]\n"
 			"\n"
 			"Write a new random key, 32 hexadecimal digits, into FILE, which must not exist\n"
-			"and only its owner may read then; or to standard output.\n",
+			"and only its owner may read then; or to standard output. With ID, 0 to 255, its\n"
+			"number is before it; without, it is 0.\n",
 		.run = run_key_generate,
 	},
 	{

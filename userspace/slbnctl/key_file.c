@@ -12,11 +12,31 @@
 
 #include "../common/link_options.h"
 #include "../common/siphash.h"
+#include "../common/units.h"
 #include "key_file.h"
 #include "show.h"
 
 /* Not the beginning of a control packet: a fingerprint authenticates none. */
 static const char fingerprint_text[] = "fingerprint of a fairpath key";
+
+/**
+ * key_read_id() - parse the number of a key
+ * @text: the number
+ * @id: set to it
+ *
+ * Return: whether it is one; if not, the error has been printed.
+ */
+bool key_read_id(const char *text, __u8 *id)
+{
+	__u64 value;
+
+	if (!units_count(text, "", &value) || value > 255) {
+		complain("key \"%s\": the number must be 0 to 255", text);
+		return false;
+	}
+	*id = value;
+	return true;
+}
 
 /* Write a key into a new file that only its owner may read. */
 static bool write_file(const char *name, const char *text)
@@ -48,21 +68,28 @@ static bool write_file(const char *name, const char *text)
 enum status run_key_generate(int argc, char **argv)
 {
 	__u8 key[SLBN_KEY_LENGTH];
-	char text[2 * sizeof(key) + 2];
+	char text[sizeof("255 ") + 2 * sizeof(key) + 2] = "";
 	bool done = true;
-	size_t n;
+	size_t n, at = 0;
+	__u8 id;
 
-	if (argc > 1) {
-		complain("generate takes at most one file; see --help");
+	if (argc > 2) {
+		complain(
+			"generate takes at most a file and a number; see --help");
 		return STATUS_USAGE;
+	}
+	if (argc > 1) {
+		if (!key_read_id(argv[1], &id))
+			return STATUS_USAGE;
+		at = snprintf(text, sizeof(text), "%u ", id);
 	}
 	if (getrandom(key, sizeof(key), 0) != sizeof(key)) {
 		complain("random numbers: %s", strerror(errno));
 		return STATUS_FAILED;
 	}
 	for (n = 0; n < sizeof(key); n++)
-		snprintf(text + 2 * n, 3, "%02x", key[n]);
-	strcpy(text + 2 * n, "\n");
+		snprintf(text + at + 2 * n, 3, "%02x", key[n]);
+	strcpy(text + at + 2 * n, "\n");
 	if (argc)
 		done = write_file(*argv, text);
 	else
@@ -83,13 +110,14 @@ enum status run_key_fingerprint(int argc, char **argv)
 {
 	__u8 key[SLBN_KEY_LENGTH];
 	char text[32];
+	__u8 id;
 	u64 hash;
 
 	if (argc != 1) {
 		complain("fingerprint takes one file; see --help");
 		return STATUS_USAGE;
 	}
-	if (!link_key_read("slbnctl", *argv + (**argv == '@'), key))
+	if (!link_key_read("slbnctl", *argv + (**argv == '@'), &id, key))
 		return STATUS_FAILED;
 	hash = siphash24(fingerprint_text, sizeof(fingerprint_text) - 1, key);
 	snprintf(text, sizeof(text), "%016llx", hash);

@@ -7,6 +7,7 @@
 
 #include "slbnctl.h"
 
+bool key_read_id(const char *text, __u8 *id);
 enum status run_key_generate(int argc, char **argv);
 enum status run_key_fingerprint(int argc, char **argv);
 

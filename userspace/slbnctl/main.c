@@ -65,7 +65,7 @@ static const struct command top_commands[] = {
 			"                            add a key to all links and slbnd, or to one\n"
 			"  retire ID [dev DEV|agent] remove it\n"
 			"  show [dev DEV|agent]      show the numbers of the keys\n"
-			"  generate [FILE]           write a new key\n"
+			"  generate [FILE [ID]]      write a new key\n"
 			"  fingerprint FILE|-        print a hash of a key\n",
 		.commands = key_commands,
 	},

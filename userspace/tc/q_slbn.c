@@ -47,8 +47,9 @@ static void explain(void)
 	      "           source; 10ms to 3600s, or 0 (* 0: 1s, or the epoch if it is longer)\n"
 	      "  edge     link towards hosts: drop control packets from them, and answer\n"
 	      "           for them (* no-edge)\n"
-	      "  key      authenticates control packets: FILE has 32 hexadecimal digits, and\n"
-	      "           only its owner may access it (* none)\n"
+	      "  key      authenticates control packets: FILE has 32 hexadecimal digits, maybe\n"
+	      "           behind the number of the key, and only its owner may access it\n"
+	      "           (* none)\n"
 	      "\n"
 	      "A * marks the default. Classes: as the root MAJOR:N is TX queue N; below\n"
 	      "another qdisc, MAJOR:1 has control packets, MAJOR:2 all others.\n",

@@ -74,8 +74,8 @@
  * @TCA_SLBN_EDGE: u8, 1: hosts are behind the device: drop control packets that
  *	they send, answer those sent to them; default 0
  * @TCA_SLBN_KEY: binary, SLBN_KEY_LENGTH octets: authenticate control packets
- *	with this key, of number 0, which replaces all keys; 0 octets: no
- *	authentication, the default; never reported
+ *	with this key, which replaces all keys; 0 octets: no authentication, the
+ *	default; never reported
  * @TCA_SLBN_KEY_IDS: binary, reported only: numbers of the keys, an octet each,
  *	the newest last; 0 octets: no authentication
  * @TCA_SLBN_THRESHOLD: u32, change of the fair share since the last event that
@@ -97,6 +97,8 @@
  * @TCA_SLBN_UNASSIGNED: u32, the most that packets without a session take, per
  *	mille of the capacity, 0 to SLBN_UNASSIGNED_MAX; of no effect unless
  *	TCA_SLBN_HEADROOM_AUTO is 1; default SLBN_UNASSIGNED_DEFAULT
+ * @TCA_SLBN_KEY_ID: u8, number of the key in TCA_SLBN_KEY, which is required;
+ *	default 0; never reported
  */
 enum slbn_option_attribute {
 	TCA_SLBN_UNSPEC,
@@ -115,6 +117,7 @@ enum slbn_option_attribute {
 	TCA_SLBN_QUIET,
 	TCA_SLBN_HEADROOM_AUTO,
 	TCA_SLBN_UNASSIGNED,
+	TCA_SLBN_KEY_ID,
 	__TCA_SLBN_MAX,
 };
 

@@ -36,11 +36,11 @@ SIMPLE = re.compile(r"rate (?P<rate>\d+)(?P<mega>mbit)?(?P<headroom> headroom 0)
 
 
 @functools.cache
-def key_option(key: bytes) -> str:
+def key_option(key: bytes, number: int | None = None) -> str:
     """Write a key to a file that only root may read; the option that sets it."""
-    number, path = tempfile.mkstemp(prefix="slbn-key-")
-    os.write(number, f"{key.hex()}\n".encode())
-    os.close(number)
+    file, path = tempfile.mkstemp(prefix="slbn-key-")
+    os.write(file, f"{'' if number is None else number} {key.hex()}\n".encode())
+    os.close(file)
     return f"key file {path}"
 
 

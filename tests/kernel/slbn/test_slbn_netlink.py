@@ -176,6 +176,9 @@ INVALID: dict[str, tuple[bytes, str]] = {
     "key of 15": (given(key=KEY[1:]), "key must be 16 octets, or 0"),
     "key of 1": (given(key=b"k"), "key must be 16 octets, or 0"),
     "key of 17": (given(key=KEY + b"k"), ""),
+    "key_id without a key": (attribute(OPTION["KEY_ID"], b"\1"), "key_id needs a key"),
+    "key_id of no key": (attribute(OPTION["KEY_ID"], b"\1") + given(key=b""), "key_id needs a key"),
+    "key_id of two octets": (given(key=KEY) + attribute(OPTION["KEY_ID"], b"\1\1"), ""),
     "threshold 0": (given(threshold=0), "out of range: 1 to 1000"),
     "threshold too large": (given(threshold=1001), "out of range: 1 to 1000"),
     "last attribute of many": (

@@ -358,9 +358,11 @@ def test_key_from_file(peer: str) -> None:
     with chain(1) as net:
         net.attach(0, "rate 20mbit headroom 0 epoch 0 edge")
         here = net.nodes[0]
-        for option in (key_option(KEY), key_option(KEY).replace("file", "file - <")):
+        by_name = key_option(KEY, number=7)
+        from_input = key_option(KEY).replace("file", "file - <")
+        for option, number in ((by_name, 7), (from_input, 0)):
             slbnctl(here, f"link set e0 {option}")
-            assert shown(here, "e0")["options"]["keys"] == [0]
+            assert shown(here, "e0")["options"]["keys"] == [number]
             assert KEY.hex() not in slbnctl(here, "--json link list").stdout
             # The sources have no key.
             before = shown(here, "e0")["bad_key"]

@@ -131,22 +131,12 @@ static bool read_group(struct options *options, const char *text)
 /* Parse a line of the key file: "[NUMBER] KEY", or nothing. */
 static bool read_key_line(struct slbn_keys *keys, char *line)
 {
-	static const char blank[] = " \t\r\n";
-	char *rest = line;
-	char *first = strtok_r(line, blank, &rest);
-	char *second = first ? strtok_r(NULL, blank, &rest) : NULL;
-	struct slbn_key key;
+	struct slbn_key key = {};
 	bool valid;
-	__u64 id = 0;
 
-	if (!first)
+	if (!line[strspn(line, " \t\r\n\v\f")])
 		return true;
-	if (second && !units_count(first, "", &id))
-		return false;
-	if (id > 255 || strtok_r(NULL, blank, &rest))
-		return false;
-	key.id = id;
-	valid = link_key_parse(second ?: first, (u8 *)key.secret) &&
+	valid = link_key_parse(line, &key.id, (u8 *)key.secret) &&
 		slbn_key_add(keys, &key);
 	explicit_bzero(&key, sizeof(key));
 	return valid;
