@@ -347,7 +347,7 @@ def test_session_that_completes_has_sent_its_bytes(tmp_path: Path, seed: int) ->
 
 
 @pytest.mark.parametrize("seed", ["1", "2"])
-def test_erica_counts_a_session_once(tmp_path: Path, seed: int) -> None:
+def test_erica_counts_a_session_once(tmp_path: Path, seed: str) -> None:
     """Also if its first cell is retransmitted: two share a link alike, long after."""
     line = {"nodes": ["a", "b"], "links": [link("a", "b", 1e7, 0.001)]}
     case = Case(tmp_path, line, "s,a,b,0,,,", "t,a,b,0,,,")

@@ -53,6 +53,7 @@ CHECKPATCH_IGNORES = {
     "slbnsim/options.h": "PREFER_DEFINED_ATTRIBUTE_MACRO",
     "slbnsim/memory.h": "FUNCTION_ARGUMENTS,PREFER_DEFINED_ATTRIBUTE_MACRO",
     "slbnsim/run.c": "VOLATILE",
+    "slbnsim/sim.h": "VOLATILE",
     "slbnsim/text.c": "PREFER_DEFINED_ATTRIBUTE_MACRO",
     "slbnsim/text.h": "PREFER_DEFINED_ATTRIBUTE_MACRO",
     "slbnsim/topology.c": "PREFER_DEFINED_ATTRIBUTE_MACRO",

@@ -761,10 +761,11 @@ def test_capacity_follows_ports_of_a_bond() -> None:
             flags = NLM_F_CREATE | NLM_F_REPLACE
             rtnetlink.change_qdisc(index, handle("1:"), TC_H_ROOT, KIND + options(), flags)
 
+        def capacity(name: str) -> int:
+            return family.get(given(ifname=name)).state.capacity
+
         def wait_for_capacity(ports: int) -> None:
-            for name in ("p0", "v0"):
-                where = given(ifname=name)
-                wait_for(lambda where=where: family.get(where).state.capacity == ports * 10**10, 10)
+            wait_for(lambda: capacity("p0") == capacity("v0") == ports * 10**10, 10)
 
         wait_for_capacity(2)
         batch("ip", "link set y1 down\n")
