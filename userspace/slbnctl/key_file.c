@@ -74,8 +74,7 @@ enum status run_key_generate(int argc, char **argv)
 	__u8 id;
 
 	if (argc > 2) {
-		complain(
-			"generate takes at most a file and a number; see --help");
+		complain("generate takes a file and a number; see --help");
 		return STATUS_USAGE;
 	}
 	if (argc > 1) {
