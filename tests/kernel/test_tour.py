@@ -62,7 +62,9 @@ def test_tour(tmp_path: Path) -> None:
         for router in routers:
             options = f"{LINKS[router.name]} headroom 0 key file {keys[0]}"
             router.sh(f"tc qdisc add dev right root handle 1: slbn {options}")
-        r1.sh("tc qdisc add dev right parent 1:1 fq limit 100000 flow_limit 10000")
+        r1.sh(
+            "tc qdisc add dev right parent 1:1 fq limit 100000 flow_limit 10000 orphan_mask 65535"
+        )
 
         hosts = ("--hosts", "10.0.0.0/24", "--devices", "right", "--key-file", str(keys[0]))
         with agent(r1, tmp_path, *hosts) as slbnd:

@@ -286,7 +286,8 @@ def test_queues_of_links() -> None:
     assert core[4].endswith("parent 20:1 handle 10: pfifo limit 64")
     # As slbnd wants it: fq is slbn's own data class.
     assert commands["a-sea.sea"][2:] == [
-        "qdisc replace dev a-sea.sea parent 2:2 handle 10: fq limit 100000 flow_limit 10000"
+        "qdisc replace dev a-sea.sea parent 2:2 handle 10: fq"
+        " limit 100000 flow_limit 10000 orphan_mask 65535"
     ]
     assert commands["a-sea.h-sea"] == ["qdisc replace dev a-sea.h-sea root handle 2: slbn edge"]
     assert commands["h-sea.a-sea"] == []

@@ -61,7 +61,7 @@ def net() -> Iterator[Chain]:
 def loaded(enforce_try: str) -> Iterator[Enforcer]:
     """The program on a device without traffic."""
     with chain(1) as net:
-        net.tc(0, "qdisc replace dev e0 root fq limit 100000 flow_limit 100000")
+        net.tc(0, "qdisc replace dev e0 root fq limit 100000 flow_limit 10000 orphan_mask 655350")
         # The packets' sources are not addresses of this router.
         net.nodes[0].sh("ip addr flush dev e0")
         with enforcer(net.nodes[0], enforce_try) as made:
@@ -698,7 +698,11 @@ def attached(where: Namespace, device: str) -> tuple[str, str]:
 @pytest.mark.parametrize(
     ("setup", "error"),
     [
-        ("", "e1: needs fq: tc qdisc replace dev e1 root fq limit 100000 flow_limit 10000"),
+        (
+            "",
+            "e1: needs fq: tc qdisc replace dev e1 root"
+            " fq limit 100000 flow_limit 10000 orphan_mask 65535",
+        ),
         ("qdisc add dev e1 root pfifo", "needs fq below or instead of its qdisc pfifo"),
         (
             "qdisc add dev e1 root handle 7: slbn rate 1gbit",

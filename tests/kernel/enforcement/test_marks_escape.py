@@ -68,7 +68,7 @@ def network(
         )
         made.nodes[3].ip("route add 10.77.0.0/24 via 10.0.2.1")
         made.attach(1, f"rate {ACCESS}")
-        made.tc(1, "qdisc replace dev e1 parent 1:1 fq flow_limit 10000")
+        made.tc(1, "qdisc replace dev e1 parent 1:1 fq flow_limit 10000 orphan_mask 65535")
         made.tc(2, f"qdisc add dev e2 root handle 1: tbf rate {SLOW} burst 3000 limit 10mb")
         made.tc(2, f"qdisc add dev e2 parent 1:1 handle 2: slbn rate {SLOW} edge")
         made.tc(2, f"qdisc add dev e2 parent 2:2 {bands} {queues}")

@@ -19,7 +19,7 @@
 #include "ingress.h"
 
 /* Its own limits are too small for a queue of ENFORCE_QUEUE of fast flows. */
-#define FQ "fq limit 100000 flow_limit 10000"
+#define FQ "fq limit 100000 flow_limit 10000 orphan_mask 65535"
 /* Devices without a suitable qdisc. */
 #define NEEDS_FQ "%s: needs fq: tc qdisc replace dev %s root " FQ
 #define LACKS_FQ \

@@ -20,7 +20,8 @@ MTU = 1500
 #: One-way delay of an access router's link, as a mean of both directions [µs].
 ACCESS_DELAY = 500
 #: At the source of a session, fq paces its packets; its limits are what slbnd(8) advises.
-PACING = Qdisc(BOTTLENECK, "fq", ("limit", "100000", "flow_limit", "10000"))
+PACING_LIMITS = ("limit", "100000", "flow_limit", "10000", "orphan_mask", "65535")
+PACING = Qdisc(BOTTLENECK, "fq", PACING_LIMITS)
 #: Where the addresses of several senders begin in their /24; there is room for 64, a /26.
 FIRST_SENDER = 64
 
