@@ -76,7 +76,7 @@ def test_commands(path: str) -> None:
         ("slbnctl top co", {"count"}),
         ("slbnctl nonsense x", set()),
         ("slbnd --log-level w", {"warning"}),
-        ("slbnd --sessions ", {"flow", "pair"}),
+        ("slbnd --sessions ", {"flow", "pair", "host", "prefix/"}),
         ("slbnd --devices lo", {"lo"}),
         ("slbnd --ch", {"--check"}),
     ],
