@@ -61,7 +61,7 @@ def net() -> Iterator[Chain]:
 def loaded(enforce_try: str) -> Iterator[Enforcer]:
     """The program on a device without traffic."""
     with chain(1) as net:
-        net.tc(0, "qdisc replace dev e0 root fq limit 100000 flow_limit 10000 orphan_mask 655350")
+        net.tc(0, "qdisc replace dev e0 root fq limit 100000 flow_limit 100000")
         # The packets' sources are not addresses of this router.
         net.nodes[0].sh("ip addr flush dev e0")
         with enforcer(net.nodes[0], enforce_try) as made:
