@@ -468,7 +468,7 @@ static inline u16 slbn_encode_up(u64 rate)
 /*
  * Hash of a session's ID, which stands for the ID in the memory and masks its
  * tags: of 64 bits and keyed, so that two sessions are unlikely to have the
- * same hash, and nobody can find two by trying.
+ * same hash, and hosts cannot find such sessions by trying.
  */
 static inline u64 slbn_session_hash(const struct slbn_link_params *p,
 				    const struct slbn_packet *pkt)
