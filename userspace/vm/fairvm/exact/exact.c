@@ -67,20 +67,6 @@ static struct program {
 /* When this machine started, by the host's clock [ns]. */
 static u64 host_start;
 
-static int __init exact_param(char *text, int *add)
-{
-	char *end;
-
-	/* Before the kernel's own start: this is the host's strtoull(). */
-	seed = simple_strtoull(text, &end, 0);
-	exact_seeded = 1;
-	host_start = os_persistent_clock_emulation();
-	return 0;
-}
-
-__uml_setup("exact=", exact_param,
-	    "exact=<seed>\n    Random numbers from this seed.\n\n");
-
 /* The finalizer of splitmix64 (Steele, Lea, Flood 2014). */
 static u64 mix(u64 word)
 {
@@ -88,6 +74,22 @@ static u64 mix(u64 word)
 	word = (word ^ (word >> 27)) * 0x94d049bb133111ebULL;
 	return word ^ (word >> 31);
 }
+
+static int __init exact_param(char *text, int *add)
+{
+	char *end;
+
+	/* Before the kernel's own start: this is the host's strtoull(). */
+	seed = simple_strtoull(text, &end, 0);
+	/* Consecutive seeds would exchange the streams of consecutive keys. */
+	seed = mix(seed);
+	exact_seeded = 1;
+	host_start = os_persistent_clock_emulation();
+	return 0;
+}
+
+__uml_setup("exact=", exact_param,
+	    "exact=<seed>\n    Random numbers from this seed.\n\n");
 
 /* A stream is splitmix64 from its key. */
 static u64 draw(struct exact_task *stream)
@@ -150,7 +152,9 @@ long exact_random_user(struct iov_iter *iter)
 		exact_random(block, part);
 		copied = copy_to_iter(block, part, iter);
 		done += copied;
-		if (copied != part || signal_pending(current))
+		/* Up to 256 octets are never interrupted: getrandom(2). */
+		if (copied != part ||
+		    (done % PAGE_SIZE == 0 && signal_pending(current)))
 			break;
 	}
 	return done ? done : -EFAULT;
@@ -212,7 +216,8 @@ void exact_exec(void)
 			hash = (hash ^ part[i]) * 0x100000001b3ULL;
 		at += length;
 	}
-	task->key = mix(hash) + count_run(hash ?: 1);
+	/* Not consecutive: exact_fork() adds the number of a child. */
+	task->key = mix(hash) + count_run(hash ?: 1) * 0x9e3779b97f4a7c15ULL;
 	task->draws = 0;
 	task->children = 0;
 }
