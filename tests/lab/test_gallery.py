@@ -32,6 +32,7 @@ from fairlab.model.errors import LabError
 from fairlab.net import host
 from fairlab.results import plots
 from fairlab.run import engine, exact, progress
+from fairlab.run.job import Job
 from fairlab.slbn.sessions import Plan
 from fairlab.slbn.sessions_tcp import TcpPlan
 from fairlab.slbn.simulated import Simulated
@@ -794,6 +795,8 @@ def test_studies_have_texts_and_runs(study: Study, tmp_path: Path) -> None:
     assert len({run.fingerprint for run in full}) == len(full)
     for run in full:
         assert json.loads(json.dumps(run.case.what.to_json()))
+        if isinstance(run.case.what, Job):
+            assert run.case.what.engine_seed() == run.seed
 
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)

@@ -93,6 +93,8 @@ class Sessions(Plain):
     deaths: tuple[tuple[float, str], ...] = ()
     #: interval of samples of queues [s]
     every: float = 0.05
+    #: of the kernel's and the programs' random numbers, in virtual time
+    seed: int = 0
 
     def rates(self) -> dict[str, int]:
         """The rate of each SLBN link [bit/s]."""

@@ -68,6 +68,8 @@ class TcpPlan(Plain, Measured["TcpOutcome"]):
     #: the paper's form of SLBN
     paper: bool = False
     look: float = 0.25
+    #: of the kernel's and the programs' random numbers, in virtual time
+    seed: int = 0
 
     # --- as a job -------------------------------------------------------------------------------
 

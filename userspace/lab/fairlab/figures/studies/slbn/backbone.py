@@ -134,8 +134,9 @@ class Abilene(Backbone):
             found = sessions_plan.burst(mesh, count, 0.5, [churn], rate, seed)
             headroom = abilene.HEADROOM if packet and self.form == COMMIT else 0
             return Plan(
-                mesh, found, seconds, headroom=headroom, hops=12, packet=packet, **LINKS[self.form]
-            )
+                mesh, found, seconds, headroom=headroom, hops=12, packet=packet, seed=seed,
+                **LINKS[self.form],
+            )  # fmt: skip
 
         many, fewer = (80, 40) if quick else (300, 100)
         slow = 10_000_000 if quick else 20_000_000
@@ -184,7 +185,8 @@ class Research(Backbone):
         count, begin = (60, 1.5) if quick else (300, self.churn[0])
         churn = Churn(begin, begin + 1, count // 2, count // 2)
         found = sessions_plan.burst(mesh, count, 1.0, [churn], None, seed)
-        return [Case(RATES, Plan(mesh, found, begin + 2.5, hops=12, **LINKS[self.form]))]
+        plan = Plan(mesh, found, begin + 2.5, hops=12, seed=seed, **LINKS[self.form])
+        return [Case(RATES, plan)]
 
     def reduce(self, case: Case, outcome: Recording) -> Numbers:
         return numbers_of(outcome)

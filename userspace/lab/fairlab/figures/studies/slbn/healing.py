@@ -60,6 +60,7 @@ class Healing(Study):
                 sessions_plan.burst(mesh, count, 0.5, [churn], GBIT, seed),
                 end,
                 hops=12,
+                seed=seed,
                 losses=(Loss(begin, stop, part),),
                 **links,
             )
@@ -68,6 +69,7 @@ class Healing(Study):
                 sessions_plan.burst(mesh, count, 0.5, [], GBIT, seed, spared=self.victim),
                 end - 2,
                 hops=12,
+                seed=seed,
                 deaths=((begin, self.victim),),
                 **links,
             )

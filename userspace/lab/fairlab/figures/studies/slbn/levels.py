@@ -61,6 +61,7 @@ class Levels(OneForm):
                 pause_ms=self.pause_ms,
                 hops=4,
                 every=0.5,
+                seed=seed,
                 **LINKS[self.form],
             )
             found.append(Case(name, plan))

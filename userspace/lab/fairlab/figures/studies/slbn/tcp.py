@@ -53,12 +53,10 @@ class BesideTcp(OneForm):
     def cases(self, quick: bool, seed: int) -> list[Case]:
         count, rate, seconds = (12, 6_000_000, 15.0) if quick else (24, 8_000_000, 24.0)
         drawn = sessions_tcp.draw(count, seconds, ("cubic", "reno"), seed)
+        paper = self.form == PAPER
         return [
-            Case(
-                variant,
-                TcpPlan(variant, rate, drawn, seconds, variant == "slbn" and self.form == PAPER),
-            )
-            for variant in self.variants
+            Case(one, TcpPlan(one, rate, drawn, seconds, paper and one == "slbn", seed=seed))
+            for one in self.variants
         ]
 
     def reduce(self, case: Case, outcome: TcpOutcome) -> Numbers:
