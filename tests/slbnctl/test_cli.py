@@ -573,7 +573,8 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     flags += ["-Iinclude", "-Iinclude/uapi", "-Itests/unit"]
     libraries = run("pkg-config", "--cflags", "--libs", "libmnl", "json-c").stdout.split()
     sources = [HERE / "test_messages.c"]
-    sources += [TOP / f"userspace/slbnctl/{name}.c" for name in ("genl", "link", "show")]
+    parts = ("genl", "link", "show", "metrics_write")
+    sources += [TOP / f"userspace/slbnctl/{name}.c" for name in parts]
     sources += [TOP / f"userspace/common/{name}.c" for name in ("link_options", "units")]
     done = run("gcc", *flags, "-o", built, *sources, "-lcmocka", *libraries)
     assert done.returncode == 0, done.stderr

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "../../userspace/slbnctl/link.h"
+#include "../../userspace/slbnctl/metrics.h"
 #include "../../userspace/slbnctl/show.h"
 #include "../../userspace/slbnctl/slbnctl.h"
 
@@ -158,6 +159,74 @@ static void text_and_json_have_all_numbers(void **state)
 	free(message);
 }
 
+/* Print a name in JSON, or as the label of a metric. */
+static char *printed(const char *name, bool in_json)
+{
+	FILE *before;
+	size_t length;
+	char *text;
+
+	before = redirect_stdout(&text, &length);
+	json = in_json;
+	if (json) {
+		show_begin();
+		show_string("dev", "%s", name);
+		show_end();
+	} else {
+		metric_family("links", METRIC_GAUGE, "Links.");
+		metric_label("device", name);
+		metric_count(1);
+	}
+	fclose(stdout);
+	stdout = before;
+	return text;
+}
+
+/* Readers refuse a document with others: each octet that is not is U+FFFD. */
+static void names_are_utf8(void **state)
+{
+	static const struct {
+		const char *name;
+		const char *shown;
+	} names[] = {
+		{ "eth0", "eth0" },
+		{ "\u00e9\u20ac\U0001f517", "\u00e9\u20ac\U0001f517" },
+		/* Latin-1. */
+		{ "\xe9t\xe9", "\ufffdt\ufffd" },
+		{ "\x80\xbf\xff", "\ufffd\ufffd\ufffd" },
+		/* The first and the last characters of each length. */
+		{ "\u00a0\u07ff\u0800\uffff", "\u00a0\u07ff\u0800\uffff" },
+		{ "\xc2\x80", "\xc2\x80" },
+		{ "\U00010000\U0010ffff", "\U00010000\U0010ffff" },
+		/* In too many octets, a surrogate, and beyond Unicode. */
+		{ "\xc1\xbf", "\ufffd\ufffd" },
+		{ "\xe0\x9f\xbf", "\ufffd\ufffd\ufffd" },
+		{ "\xf0\x8f\xbf\xbf", "\ufffd\ufffd\ufffd\ufffd" },
+		{ "\xed\xa0\x80", "\ufffd\ufffd\ufffd" },
+		{ "\xf4\x90\x80\x80", "\ufffd\ufffd\ufffd\ufffd" },
+		{ "\xf8\x90\x80\x80", "\ufffd\ufffd\ufffd\ufffd" },
+		/* Incomplete. */
+		{ "\xe2\x82", "\ufffd\ufffd" },
+		{ "\xe2\x82-", "\ufffd\ufffd-" },
+	};
+	char expected[200], *text;
+	size_t n;
+
+	(void)state;
+	for (n = 0; n < ARRAY_SIZE(names); n++) {
+		text = printed(names[n].name, true);
+		snprintf(expected, sizeof(expected),
+			 "{\"version\":1,\"dev\":\"%s\"}", names[n].shown);
+		assert_string_equal(text, expected);
+		free(text);
+		text = printed(names[n].name, false);
+		snprintf(expected, sizeof(expected), "{device=\"%s\"} 1\n",
+			 names[n].shown);
+		assert_non_null(strstr(text, expected));
+		free(text);
+	}
+}
+
 static void put_random_attributes(struct nlmsghdr *message, u32 attributes)
 {
 	u8 payload[400];
@@ -283,6 +352,7 @@ static void errors_are_explained(void **state)
 static const struct CMUnitTest tests[] = {
 	UNIT_TEST(state_of_any_length),
 	UNIT_TEST(text_and_json_have_all_numbers),
+	UNIT_TEST(names_are_utf8),
 	UNIT_TEST(random_messages),
 	UNIT_TEST(errors_are_explained),
 };

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "metrics.h"
+#include "show.h"
 
 /* The family that is being printed, and the labels of its next sample. */
 static const char *family;
@@ -49,10 +50,10 @@ void metric_label(const char *label, const char *value)
 	char escaped[160];
 	size_t n = 0;
 
-	for (; *value && n < sizeof(escaped) - 2; value++) {
+	while (*value && n < sizeof(escaped) - SHOW_CHARACTER) {
 		if (*value == '"' || *value == '\\')
 			escaped[n++] = '\\';
-		escaped[n++] = *value;
+		n += show_character(escaped + n, &value);
 	}
 	escaped[n] = 0;
 	snprintf(labels + at, room, "%s%s=\"%s\"", at ? "," : "", label,

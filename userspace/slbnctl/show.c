@@ -3,11 +3,12 @@
  * Output as text, or as JSON with --json. See show.h.
  *
  * Text is printed at once. JSON is collected in a json-c object, which also
- * escapes device names.
+ * escapes device names, but does not check that they are UTF-8.
  */
 #include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "../common/units.h"
 #include "show.h"
@@ -114,6 +115,66 @@ void show_end(void)
 	json_object_put(object);
 }
 
+/* The octets of the UTF-8 character that @text begins with; 0: it is none. */
+static size_t character_length(const char *text)
+{
+	static const __u32 least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	const __u8 *octet = (const __u8 *)text;
+	size_t length, n;
+	__u32 code;
+
+	if (*octet < 0x80)
+		return 1;
+	if (*octet < 0xc0 || *octet > 0xf4)
+		return 0;
+	length = *octet < 0xe0 ? 2 : *octet < 0xf0 ? 3 : 4;
+	code = *octet & (0x7f >> length);
+	for (n = 1; n < length; n++) {
+		if ((octet[n] & 0xc0) != 0x80)
+			return 0;
+		code = code << 6 | (octet[n] & 0x3f);
+	}
+	/* Not too long, no surrogate, and of Unicode. */
+	return code >= least[length] && code >> 11 != 0x1b && code <= 0x10ffff ?
+		       length :
+		       0;
+}
+
+/**
+ * show_character() - copy a character of a name that may be no UTF-8
+ * @to: room for SHOW_CHARACTER octets
+ * @text: the character; moved behind it
+ *
+ * Names of devices may have almost any octets, but readers of JSON and of
+ * metrics refuse a whole document with one that is not UTF-8.
+ *
+ * Return: the number of octets: of the character, or of U+FFFD instead of an
+ * octet that belongs to none.
+ */
+size_t show_character(char *to, const char **text)
+{
+	size_t length = character_length(*text);
+
+	memcpy(to, length ? *text : "\ufffd", length ?: 3);
+	*text += length ?: 1;
+	return length ?: 3;
+}
+
+static struct json_object *new_string(const char *text)
+{
+	char *valid = malloc(strlen(text) * SHOW_CHARACTER + 1);
+	struct json_object *string;
+	size_t at = 0;
+
+	if (!valid)
+		return NULL;
+	while (*text)
+		at += show_character(valid + at, &text);
+	string = json_object_new_string_len(valid, at);
+	free(valid);
+	return string;
+}
+
 /**
  * show_string() - print a string
  * @key: its name in JSON
@@ -123,7 +184,7 @@ void show_end(void)
 void show_string(const char *key, const char *format, const char *text)
 {
 	if (json)
-		add(key, json_object_new_string(text));
+		add(key, new_string(text));
 	else
 		printf(format, text);
 }

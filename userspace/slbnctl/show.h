@@ -16,6 +16,9 @@
  */
 #define SHOW_VERSION 1
 
+/* The most octets that show_character() writes. */
+#define SHOW_CHARACTER 4
+
 /* The functions below, for link_options.h. */
 extern const struct link_output show_output;
 
@@ -25,6 +28,7 @@ void show_nested_end(void);
 void show_array(const char *key);
 void show_element(void);
 void show_end(void);
+size_t show_character(char *to, const char **text);
 void show_string(const char *key, const char *format, const char *text);
 void show_number(const char *key, const char *format, __u64 value,
 		 const char *text);
