@@ -248,6 +248,44 @@ def test_metrics_are_not_replaced_by_a_part(tmp_path: Path) -> None:
     assert file.read_text() == "old\n" and not (tmp_path / "fairpath.prom.new").exists()
 
 
+# --- standard output -----------------------------------------------------------------------------
+
+CLOSED = "slbnctl: standard output: Bad file descriptor\n"
+PRINTING = ["status", "--json session list", "top count 1", "metrics", "domain check wait 0"]
+
+
+def with_output(slbnd: Agent, output: str, arguments: str) -> tuple[int, str]:
+    """Exit status and errors of slbnctl with standard OUTPUT as the shell redirects it."""
+    command = ["sh", "-c", f'exec "$@" >{output}', "sh", str(SLBNCTL), "--socket"]
+    done = subprocess.run(
+        [*command, str(slbnd.socket), *arguments.split()],
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("arguments", PRINTING)
+def test_closed_output_is_reported(slbnd: Agent, arguments: str) -> None:
+    """Nothing is sent to slbnd instead, whose connection would be the first free descriptor."""
+    assert with_output(slbnd, "&-", arguments) == (1, CLOSED)
+
+
+@pytest.mark.parametrize("arguments", PRINTING)
+def test_full_output_is_reported(slbnd: Agent, arguments: str) -> None:
+    expected = "slbnctl: standard output: No space left on device\n"
+    assert with_output(slbnd, "/dev/full", arguments) == (1, expected)
+
+
+def test_metrics_replace_a_file_without_output(slbnd: Agent, tmp_path: Path) -> None:
+    """They need no standard output."""
+    file = tmp_path / "fairpath.prom"
+    assert with_output(slbnd, "&-", f"metrics {file}") == (0, "")
+    assert {each.name for each in families(file.read_text())} == set(metrics(slbnd))
+
+
 # --- dashboard -----------------------------------------------------------------------------------
 
 

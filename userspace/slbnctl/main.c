@@ -9,6 +9,7 @@
  * the others over libslbn (slbnd), key.c and domain.c over both; show.c prints.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
@@ -276,12 +277,29 @@ static enum status run_command(const struct command *command, int argc,
 	return next ? run_command(next, argc, argv) : STATUS_USAGE;
 }
 
+/*
+ * Let no socket or file become a standard stream that is closed: what is
+ * printed would be sent or written there. Printing to it fails as before.
+ */
+static bool reserve_streams(void)
+{
+	int fd;
+
+	for (fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 &&
+		    open("/dev/null", fd ? O_RDONLY : O_WRONLY) != fd)
+			return false;
+	return true;
+}
+
 int main(int argc, char **argv)
 {
 	enum status status;
 
 	if (!argc)
 		return STATUS_USAGE;
+	if (!reserve_streams())
+		return STATUS_FAILED;
 	opterr = 0;
 	status = run_command(&top, argc, argv);
 
