@@ -493,6 +493,7 @@ def test_help_has_all_options() -> None:
     for option in (*RANGES, "edge", "no-edge"):
         assert f"[ {option} " in text or f"| {option} " in text, option
         assert option == "no-edge" or re.search(rf"^  {option} ", text, re.MULTILINE), option
+    assert "number\n             of the key" in text and "number 0" not in text
     branches = {"link": COMMANDS, "session": SESSION_COMMANDS, "key": KEY_COMMANDS}
     for branch, commands in branches.items():
         listed = slbnctl(branch, "--help").stdout

@@ -460,9 +460,9 @@ const struct command link_commands[] = {
 			"             that is longer\n"
 			"  edge       hosts are behind this link: drop their control packets, and\n"
 			"             answer for them\n"
-			"  key        the only key that authenticates control packets, with number 0;\n"
-			"             FILE (- for standard input) has 32 hexadecimal digits, and only\n"
-			"             its owner may access it\n"
+			"  key        the only key that authenticates control packets: FILE (- for\n"
+			"             standard input) has 32 hexadecimal digits, maybe behind the number\n"
+			"             of the key, and only its owner may access it\n"
 			"  threshold  notify when the fair share has changed by more than this;\n"
 			"             0.1% to 100%\n",
 		.run = run_set,
