@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * demand.h: demand estimation of simulated flows.
+ * demand.h: demand estimation of simulated flows, and the start of a session.
  *
  * A flow's packets are paced at its rate, counted, and dropped if they would wait
  * for longer than 100 ms, as by rates.bpf.c. It is measured in steps that are
@@ -14,7 +14,7 @@
 
 #include "unit.h"
 
-#include "userspace/slbnd/sessions/demand.h"
+#include "userspace/slbnd/sessions/session.h"
 
 #define SECONDS 1000000000.0
 #define TICK (DEMAND_MS)
@@ -1060,6 +1060,52 @@ static void start_ends_with_the_share(void **state)
 	assert_false(demand_starts(0, 1, share, false));
 }
 
+/* Its start ends at 12 Mbit/s, or about the 8 that its links have stated. */
+static void session_waits_for_its_share(void **state)
+{
+	const struct session starting = {
+		.use.floor = 12000000,
+		.source = {
+			.pkt.seq = SLBN_FIRST_CYCLES + 1,
+			.share_complete = true,
+			.share = 8000000,
+			.rate = 7000000,
+			.urgent = true,
+		},
+	};
+	struct session session = starting;
+
+	(void)state;
+	assert_int_equal(session_usable_rate(&session), 7000000);
+	/* It does not return to the default class. */
+	session.source.rate = 1000000;
+	assert_int_equal(session_usable_rate(&session), 1000000);
+
+	session = starting;
+	session.source.rate--;
+	assert_int_equal(session_usable_rate(&session), 0);
+	/* It gets no more. */
+	session.source.urgent = false;
+	assert_int_equal(session_usable_rate(&session), 6999999);
+
+	/* Not all links have stated the share, or not since it joined. */
+	session = starting;
+	session.source.share_complete = false;
+	assert_int_equal(session_usable_rate(&session), 0);
+	session = starting;
+	session.source.pkt.seq--;
+	assert_int_equal(session_usable_rate(&session), 0);
+	session.source.rate = session.use.floor;
+	assert_int_equal(session_usable_rate(&session), 12000000);
+
+	/* Without a rate it stays at its start. */
+	session = starting;
+	session.source.rate = 0;
+	assert_int_equal(session_usable_rate(&session), 0);
+	session.source.rate = 1000000;
+	assert_int_equal(session_usable_rate(&session), 0);
+}
+
 static const struct CMUnitTest tests[] = {
 	UNIT_TEST(steady_flows_keep_their_demand),
 	UNIT_TEST(demand_converges_to_use),
@@ -1080,6 +1126,7 @@ static const struct CMUnitTest tests[] = {
 	UNIT_TEST(windowed_flow_recovers_after_pause),
 	UNIT_TEST(slow_start_is_not_limited),
 	UNIT_TEST(start_ends_with_the_share),
+	UNIT_TEST(session_waits_for_its_share),
 	UNIT_TEST(unused_start_ends),
 	UNIT_TEST(slow_growth_does_not_prolong_the_start),
 	UNIT_TEST(borrowers_ask_for_less),

@@ -109,7 +109,7 @@ static u64 clock_now(void)
 static void limit_session(struct agent *agent, struct session *session)
 {
 	struct enforce_limit limit = {
-		.rate = agent_usable_rate(session),
+		.rate = session_usable_rate(session),
 		.lease = session->source.lease,
 		.burst = flows_burst(session),
 		.rtt = session->timing.rtt,

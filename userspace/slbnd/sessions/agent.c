@@ -753,30 +753,6 @@ struct session *agent_restore(struct agent *agent, u32 index,
 	return session;
 }
 
-/**
- * agent_usable_rate() - the rate to limit a session to
- * @session: the session
- *
- * At its start, a flow may get more in the default class than the part of its
- * share that links can assign so far. It leaves that class when it has its
- * share.
- *
- * Return: bit/s; 0: it should remain in the default class.
- */
-u64 agent_usable_rate(struct session *session)
-{
-	const struct slbn_source *source = &session->source;
-	/* In its first cycles a source does not rest, as others must release their rates. */
-	bool stated =
-		source->share_complete && source->pkt.seq > SLBN_FIRST_CYCLES;
-	u64 share = stated ? source->share : 0;
-
-	if (!demand_starts(session->use.floor, source->rate, share,
-			   !source->urgent))
-		session->use.floor = 0;
-	return session->use.floor ? 0 : source->rate;
-}
-
 static bool rate_changed(const struct session *session)
 {
 	u64 rate = session->source.rate;

@@ -154,7 +154,6 @@ struct session *agent_find_flow(const struct agent *agent,
 void agent_describe(const struct session *session, struct slbn_session *to);
 u32 agent_short_leases(const struct agent *agent);
 u32 agent_no_marks_seen(const struct agent *agent);
-u64 agent_usable_rate(struct session *session);
 u64 agent_due(const struct agent *agent);
 void agent_run(struct agent *agent, u64 now);
 void agent_receive(struct agent *agent, u8 *data, size_t length,

@@ -182,4 +182,28 @@ struct session {
 	struct slbn_source source;
 };
 
+/**
+ * session_usable_rate() - the rate to limit a session to
+ * @session: the session
+ *
+ * At its start, a flow may get more in the default class than the part of its
+ * share that links can assign so far. It leaves that class when it has its
+ * share.
+ *
+ * Return: bit/s; 0: it should remain in the default class.
+ */
+static inline u64 session_usable_rate(struct session *session)
+{
+	const struct slbn_source *source = &session->source;
+	/* At first a source does not rest, as others must release their rates. */
+	bool stated =
+		source->share_complete && source->pkt.seq > SLBN_FIRST_CYCLES;
+	u64 share = stated ? source->share : 0;
+
+	if (!demand_starts(session->use.floor, source->rate, share,
+			   !source->urgent))
+		session->use.floor = 0;
+	return session->use.floor ? 0 : source->rate;
+}
+
 #endif /* SLBND_SESSION_H */
