@@ -452,6 +452,29 @@ def test_detected_flows_continue(
         slbnd.end()
 
 
+@pytest.mark.parametrize(("owner", "mode"), [(1, 0o700), (0, 0o770), (0, 0o707)])
+def test_pins_of_others_are_refused(
+    net: Chain,
+    tmp_path: Path,
+    kept: tuple[str, ...],
+    capfd: pytest.CaptureFixture[str],
+    owner: int,
+    mode: int,
+) -> None:
+    """Other users could replace the maps: slbnd works without pins."""
+    pins = Path(kept[3])
+    pins.mkdir()
+    pins.chmod(mode)
+    os.chown(pins, owner, 0)
+    with agent(net.nodes[0], tmp_path, "--devices", "e0", *kept) as slbnd:
+        error = f"pins: {pins}: it must be a directory of mode 700, owned by slbnd's user"
+        assert error in capfd.readouterr().err
+        wait_for(lambda: is_attached(net))
+        assert not list(pins.iterdir())
+        slbnd.end()
+    assert pins.is_dir()
+
+
 def test_slbnd_of_another_namespace_on_the_same_device(
     net: Chain, tmp_path: Path, kept: tuple[str, ...], capfd: pytest.CaptureFixture[str]
 ) -> None:

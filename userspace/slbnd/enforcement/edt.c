@@ -224,18 +224,33 @@ static bool is_bpffs(const char *pins)
 	return !statfs(pins, &about) && about.f_type == BPF_FS_MAGIC;
 }
 
+/* May no other user replace the maps in a directory? */
+static bool is_safe(int fd)
+{
+	struct stat status;
+
+	return !fstat(fd, &status) && status.st_uid == geteuid() &&
+	       !(status.st_mode & 022);
+}
+
 /*
  * Exclude other slbnd's from a directory, also those of other namespaces: two would
  * replace each other's flows. Returns a descriptor, or -1.
  */
 static int lock_pins(const char *pins)
 {
-	int fd = open(pins, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	static const char unsafe[] =
+		"pins: %s: it must be a directory of mode 700, owned by slbnd's user";
+	int fd = open(pins, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 
-	if (fd < 0 || !flock(fd, LOCK_EX | LOCK_NB))
+	if (!is_safe(fd))
+		log_warning(unsafe, pins);
+	else if (flock(fd, LOCK_EX | LOCK_NB))
+		log_warning("pins: %s: another slbnd uses it", pins);
+	else
 		return fd;
-	log_warning("pins: %s: another slbnd uses it", pins);
-	close(fd);
+	if (fd >= 0)
+		close(fd);
 	return -1;
 }
 
