@@ -44,6 +44,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         (f"--every 0 {GOOD}", "--every 0: must be 0.0001 to 3600"),
         (f"--seed -1 {GOOD}", "--seed '-1'"),
         (f"--begin yesterday {GOOD}", "--begin 'yesterday': not a number"),
+        (f"--output /nonexistent/file {GOOD}", "/nonexistent/file: No such file"),
         ("to=127.0.0.1", "flow 1: needs to=, port= and stop="),
         ("port=9,stop=1", "flow 1: needs to=, port= and stop="),
         (f"{GOOD} {GOOD},fast=1", "'fast': no such option"),

@@ -304,6 +304,20 @@ def test_full_output_device_is_reported() -> None:
     assert done.stderr == "fairtraffic: /dev/full: No space left on device\n"
 
 
+def test_output_is_replaced_only_by_a_result(tmp_path: Path) -> None:
+    """Also one that is longer."""
+    file = tmp_path / "result"
+    file.write_text("earlier\n" * 100_000)
+    done = run(*"sink --port 9 --bind 192.0.2.1 --output".split(), str(file))
+    assert (done.returncode, done.stderr) == (
+        1,
+        "fairtraffic: port 9: Cannot assign requested address\n",
+    )
+    assert file.read_text() == "earlier\n" * 100_000
+    assert run("plan", *GOOD["plan"].split(), "--output", str(file)).returncode == 0
+    assert file.read_text() == run("plan", *GOOD["plan"].split()).stdout
+
+
 def test_make_traffic(tmp_path: Path) -> None:
     """make traffic, which fairlab calls, in a copy of the necessary files."""
     shutil.copytree(SOURCES, tmp_path / "userspace/traffic")

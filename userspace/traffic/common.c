@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "common.h"
 
@@ -112,6 +113,28 @@ uint64_t seed_number(const char *text)
 	if (*text < '0' || *text > '9' || *rest || errno)
 		refuse("--seed '%s': must be 0 to 18446744073709551615", text);
 	return value;
+}
+
+FILE *open_output(const char *path)
+{
+	FILE *file = path ? fopen(path, "ae") : stdout;
+
+	if (!file)
+		refuse("%s: %m", path);
+	return file;
+}
+
+void begin_output(const char *path, FILE *file)
+{
+	/* EINVAL: it is no regular file. */
+	if (path && ftruncate(fileno(file), 0) && errno != EINVAL)
+		broken("%s: %m", path);
+}
+
+void close_output(const char *path, FILE *file)
+{
+	if (ferror(file) | fclose(file))
+		broken("%s: %m", path ?: "stdout");
 }
 
 struct in_addr address_named(const char *name, const char *text)

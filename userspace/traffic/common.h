@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Shared by the traffic generators: errors, time, number parsing, and process
- * settings for exact timing.
+ * Shared by the traffic generators: errors, time, number parsing, the file of
+ * the result, and process settings for exact timing.
  */
 #ifndef COMMON_H
 #define COMMON_H
@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define NSEC_PER_SEC 1000000000ULL
 
@@ -53,5 +54,13 @@ double whole_number(const char *name, const char *text, double low,
 		    double high);
 uint64_t seed_number(const char *text);
 struct in_addr address_named(const char *name, const char *text);
+
+/*
+ * Open the file for the result; NULL: standard output. An earlier file keeps
+ * its contents until begin_output(), when there is a result.
+ */
+FILE *open_output(const char *path);
+void begin_output(const char *path, FILE *file);
+void close_output(const char *path, FILE *file);
 
 #endif /* COMMON_H */

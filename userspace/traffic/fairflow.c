@@ -191,6 +191,7 @@ int main(int argc, char **argv)
 	double every = 0.1, at = 0;
 	uint64_t seed = 1;
 	unsigned int n;
+	FILE *file;
 	int which;
 
 	opterr = 0;
@@ -226,6 +227,7 @@ int main(int argc, char **argv)
 	while (optind < argc)
 		add_flow(argv[optind++], seed);
 
+	file = open_output(output);
 	prepare();
 	begin = at ? nanoseconds(at) : now();
 	/* Stacks are locked in memory: by default 8 MiB of each of 1024 flows. */
@@ -241,7 +243,9 @@ int main(int argc, char **argv)
 	sample_flows(&samples, every);
 	for (n = 0; n < flow_count; n++)
 		close_flow(&flows[n]);
-	write_result(output, &samples, every);
+	begin_output(output, file);
+	write_result(file, &samples, every);
+	close_output(output, file);
 	free(samples.sample);
 	return 0;
 }

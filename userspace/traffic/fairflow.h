@@ -90,8 +90,7 @@ struct samples {
 /* Sample all flows every so many seconds, until all have ended. */
 void sample_flows(struct samples *samples, double every);
 
-/* Write flows and samples to the file @path; NULL: stdout. */
-void write_result(const char *path, const struct samples *samples,
-		  double every);
+/* Write flows and samples. */
+void write_result(FILE *file, const struct samples *samples, double every);
 
 #endif /* FAIRFLOW_H */

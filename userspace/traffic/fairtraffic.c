@@ -52,10 +52,11 @@ const char program[] = "fairtraffic";
 /* Print the arrivals, without traffic. */
 static void plan(const struct options *o)
 {
-	FILE *file = open_output(o);
+	FILE *file = open_output(o->output);
 	struct arrivals arrivals;
 
 	start_arrivals(&arrivals, o);
+	begin_output(o->output, file);
 	fputs("nanoseconds,bytes\n", file);
 	while (arrivals_due(&arrivals) < o->seconds * NSEC_PER_SEC) {
 		uint64_t due = arrivals_due(&arrivals);
@@ -63,7 +64,7 @@ static void plan(const struct options *o)
 		fprintf(file, "%llu,%llu\n", (unsigned long long)due,
 			(unsigned long long)arrivals_take(&arrivals));
 	}
-	close_output(o, file);
+	close_output(o->output, file);
 }
 
 static const char usage[] =

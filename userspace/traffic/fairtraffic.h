@@ -73,9 +73,7 @@ int wait_for(int set, struct epoll_event *events, uint64_t time);
 /* Does errno ask to retry a non-blocking call later? */
 bool try_again(void);
 
-/* The result: one JSON document. */
-FILE *open_output(const struct options *o);
-void close_output(const struct options *o, FILE *file);
+/* The result: one JSON document. write_head() calls begin_output(). */
 void write_head(FILE *file, const struct options *o, const char *role,
 		uint64_t began);
 void write_bins(FILE *file, const struct bins *bins, bool delays);

@@ -85,24 +85,10 @@ struct bin *bin_of(struct bins *bins, uint64_t sent)
 	return &bins->bin[index];
 }
 
-FILE *open_output(const struct options *o)
-{
-	FILE *file = o->output ? fopen(o->output, "we") : stdout;
-
-	if (!file)
-		refuse("%s: %m", o->output);
-	return file;
-}
-
-void close_output(const struct options *o, FILE *file)
-{
-	if (ferror(file) | fclose(file))
-		broken("%s: %m", o->output ?: "stdout");
-}
-
 void write_head(FILE *file, const struct options *o, const char *role,
 		uint64_t began)
 {
+	begin_output(o->output, file);
 	fprintf(file,
 		"{\"fairtraffic\": \"" FORMAT "\", \"role\": \"%s\","
 		" \"kind\": \"%s\",\n \"began\": %.9f, \"ended\": %.9f",

@@ -265,7 +265,7 @@ static uint32_t no_room(const struct sink *s)
 
 void sink(const struct options *o)
 {
-	FILE *file = open_output(o);
+	FILE *file = open_output(o->output);
 	struct sockaddr_in address = address_of(o);
 	struct sink s = { .set = new_set() };
 	struct bins bins = {};
@@ -293,7 +293,7 @@ void sink(const struct options *o)
 		write_delays(file);
 	}
 	fputs("}\n", file);
-	close_output(o, file);
+	close_output(o->output, file);
 	free(bins.bin);
 	close(s.fd);
 	close(s.set);

@@ -318,7 +318,7 @@ static void write_plan(FILE *file, const struct options *o)
 
 void source(const struct options *o)
 {
-	FILE *file = open_output(o);
+	FILE *file = open_output(o->output);
 	struct source s = { .o = o };
 	struct bins bins = {};
 
@@ -342,7 +342,7 @@ void source(const struct options *o)
 		write_bins(file, &bins, false);
 	}
 	fputs("}\n", file);
-	close_output(o, file);
+	close_output(o->output, file);
 	free(s.records);
 	free(bins.bin);
 	close(s.set);
