@@ -875,6 +875,21 @@ static codel_time_t drr_fq_codel_time(const struct sk_buff *skb)
 	return drr_fq_skb_cb(skb)->queued;
 }
 
+/*
+ * Of a packet behind VLAN tags, let INET_ECN_set_ce() find the IP header, which
+ * it would mark where the network header is: see drr_fq_find_ip(). Behind more
+ * tags than are searched, it is to mark nothing.
+ */
+static void drr_fq_skip_tags(struct sk_buff *skb)
+{
+	int at;
+
+	if (!drr_fq_find_ip(skb, &at))
+		at = skb_headlen(skb);
+	skb_set_network_header(skb, at);
+	skb_reset_mac_len(skb);
+}
+
 /* Remove the oldest packet; CoDel reads the backlog behind it. */
 static struct sk_buff *drr_fq_codel_pop(struct codel_vars *vars, void *ctx)
 {
@@ -885,6 +900,8 @@ static struct sk_buff *drr_fq_codel_pop(struct codel_vars *vars, void *ctx)
 	if (!flow->head)
 		return NULL;
 	skb = drr_fq_pop(flow);
+	if (unlikely(eth_type_vlan(skb->protocol)))
+		drr_fq_skip_tags(skb);
 	qdisc_qstats_backlog_dec(context->sch, skb);
 	return skb;
 }

@@ -46,6 +46,7 @@ FULL = MTU + HEADER
 NEW, ASSIGNED, UNASSIGNED = 1, 2, 3
 CLASSES = (NEW, ASSIGNED, UNASSIGNED)
 TC_PRIO_CONTROL = 7
+ECT_0, CE = 2, 3
 #: drr_fq_bands_core.h [bytes]
 ROUND = 3000
 #: Late packets that one dequeue drops at most.
@@ -852,6 +853,33 @@ def test_a_host_behind_two_tags_has_one_queue() -> None:
             sender.send(frame[:12] + TWO_TAGS + frame[12:])
         wait_for(lambda: on.bands[2].qlen == 50)
         assert on.bands[2].active_flows == 1
+
+
+def test_codel_marks_ecn_behind_two_tags() -> None:
+    """In the IP header, and not in the inner tag, whatever its VLAN."""
+    codel = "limit 2000 codel target 10s interval 10s ce_threshold 1ms"
+    with valved(codel) as on, bridged("a0") as sender, all_frames("b0") as receiver:
+        for vlan in range(1, 17):
+            for frame in (marked_v4(on, ECT_0), marked_v6(ECT_0)):
+                sender.send(frame[:12] + TWO_TAGS[:6] + vlan.to_bytes(2, "big") + frame[12:])
+        wait_for(lambda: on.shown("10:").qlen >= 32)
+        time.sleep(0.05)
+        on.open_valve()
+        found: list[bytes] = []
+
+        def complete() -> bool:
+            with suppress(BlockingIOError):
+                while True:
+                    frame = receiver.recv(1 << 16)
+                    if frame[12:14] == TWO_TAGS[4:6]:
+                        found.append(frame)
+            return len(found) >= 32
+
+        wait_for(complete)
+        vlans = Counter(int.from_bytes(frame[14:16], "big") for frame in found)
+        assert vlans == Counter([*range(1, 17)] * 2)
+        assert {traffic_class(frame[:12] + frame[16:]) for frame in found} == {CE}
+        assert on.statistics.ce_marks == 32
 
 
 PACKET_VERSION, PACKET_TX_RING, TPACKET_V2 = 10, 13, 1
