@@ -989,6 +989,66 @@ def test_marks_are_believed_from_interfaces_of_the_domain(how: str, exits: bool)
                     assert change[:2] == [(0, marked), (0, marked)]
 
 
+def packet_v4(source: str, destination: str, protocol: int, payload: bytes, tos: int = 0) -> bytes:
+    head = struct.pack("!BBHHHBBH", 0x45, tos, 20 + len(payload), 0, 0, 64, protocol, 0)
+    head += socket.inet_aton(source) + socket.inet_aton(destination)
+    return head[:10] + checksum(head).to_bytes(2, "big") + head[12:] + payload
+
+
+@pytest.mark.parametrize(("group", "believed"), [(0, False), (5, True)])
+def test_marks_from_a_tunnel_behind_two_tags(group: int, believed: bool) -> None:
+    """skb->mac_len remains that of the headers which GRE has removed."""
+    with link() as on:
+        batch(
+            "ip",
+            """link add c0 type veth peer name d0
+            link set c0 up
+            link set d0 up
+            link add link c0 name outer type vlan proto 802.1ad id 7
+            link set outer up
+            link add link outer name inner type vlan id 15
+            link set inner up
+            addr add 10.9.0.2/24 dev inner
+            neigh add 10.9.0.1 lladdr 02:00:00:00:00:04 dev inner
+            link add g0 type gre local 10.0.0.1 remote 10.0.0.2
+            link set g0 up
+            route add 10.8.0.0/24 dev g0""",
+        )
+        batch("tc", "qdisc add dev c0 root handle 10: drr_fq bands domain 5\n")
+        Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+        wait_for_carriers("c0", "d0")
+        run_ip([f"link set g0 group {group}", "link set c0 group 5"])
+        found: list[int] = []
+
+        def complete() -> bool:
+            with suppress(BlockingIOError):
+                while True:
+                    frame = receiver.recv(1 << 16)
+                    # The outer tag is received beside the frame.
+                    if frame[12:18] == bytes.fromhex("8100000f0800"):
+                        found.append(traffic_class(frame[:12] + frame[16:]))
+            return len(found) >= 256
+
+        with (
+            all_frames("d0") as receiver,
+            socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sender,
+        ):
+            sender.bind(("b0", 0))
+            for tos in range(256):
+                udp = struct.pack("!HHHH", 9, 9, 8, 0)
+                inner = packet_v4("10.8.0.5", "10.9.0.1", socket.IPPROTO_UDP, udp, tos)
+                gre = bytes.fromhex("00000800") + inner
+                outer = packet_v4("10.0.0.2", "10.0.0.1", socket.IPPROTO_GRE, gre)
+                sender.send(bytes.fromhex("0200000000010200000000020800") + outer)
+            wait_for(complete)
+        expected = [tos if believed else cleared(tos) for tos in range(256)]
+        assert Counter(found) == Counter(expected)
+        shown = map(Band.read, on.rtnetlink.classes(socket.if_nametoindex("c0")))
+        counts = [(band.sent_packets, band.marks_cleared) for band in shown]
+        marked = 4 * len(MARKS)
+        assert counts[:2] == [(marked, 0) if believed else (0, marked)] * 2
+
+
 def test_marks_of_redirected_packets_of_this_host_are_cleared() -> None:
     """act_mirred makes the device that would have sent a packet the one that it came from."""
     with link() as on:
