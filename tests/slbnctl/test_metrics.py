@@ -245,6 +245,7 @@ def test_metrics_are_not_replaced_by_a_part(tmp_path: Path) -> None:
         )
         thread.join()
     assert done.returncode == 1 and done.stderr.startswith(f"slbnctl: {file}: ")
+    assert done.stderr.count("\n") == 1
     assert file.read_text() == "old\n" and not (tmp_path / "fairpath.prom.new").exists()
 
 

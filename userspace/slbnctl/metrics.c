@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -128,8 +129,12 @@ static enum status write_metrics(const char *name)
 		complain("%s: %s", name, strerror(errno));
 		done = false;
 	}
-	if (!done)
+	if (!done) {
 		unlink(path);
+		/* It was no error of the standard output that main() checks. */
+		__fpurge(stdout);
+		clearerr(stdout);
+	}
 	return done ? STATUS_OK : STATUS_FAILED;
 }
 
