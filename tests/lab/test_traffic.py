@@ -302,6 +302,9 @@ def test_full_output_device_is_reported() -> None:
     done = run("plan", *GOOD["plan"].split(), "--output", "/dev/full", "--load", "1000000")
     assert done.returncode == 1
     assert done.stderr == "fairtraffic: /dev/full: No space left on device\n"
+    command = ["sh", "-c", f"{PROGRAM} --help >/dev/full"]
+    done = subprocess.run(command, check=False, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (1, "fairtraffic: stdout: No space left on device\n")
 
 
 def test_output_is_replaced_only_by_a_result(tmp_path: Path) -> None:

@@ -199,10 +199,12 @@ int main(int argc, char **argv)
 		switch (which) {
 		case 'h':
 			fputs(usage, stdout);
-			return fclose(stdout) ? 1 : 0;
+			close_output(NULL, stdout);
+			return 0;
 		case 'V':
 			fputs("fairflow " VERSION "\n", stdout);
-			return fclose(stdout) ? 1 : 0;
+			close_output(NULL, stdout);
+			return 0;
 		case 'o':
 			output = optarg;
 			break;

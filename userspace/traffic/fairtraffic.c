@@ -249,7 +249,8 @@ static enum command command_named(const char *text)
 static void show(const char *text)
 {
 	fputs(text, stdout);
-	exit(fclose(stdout) ? 1 : 0);
+	close_output(NULL, stdout);
+	exit(0);
 }
 
 static enum command parse(struct options *o, int argc, char **argv)
