@@ -178,7 +178,7 @@ class Plan(Plain, Measured[Numbers]):
                 node: (trunk(rate, 0, uplink=True), trunk(rate, 2 * network.ACCESS_DELAY))
                 for node, rate in self.uplinks.items()
             },
-            self.near,
+            self.whole.near,
             (
                 None if stack.slbn is None else Edge(),
                 Qdisc("", "fq") if self.cc == "bbr" else None,
@@ -187,26 +187,21 @@ class Plan(Plain, Measured[Numbers]):
         )
 
     @cached_property
-    def near(self) -> dict[str, dict[str, int]]:
-        """Each router's neighbours with their delays [µs], access routers included."""
-        return network.with_access(self.mesh.near, self.uplinks)
+    def whole(self) -> Mesh:
+        """The mesh with the access routers."""
+        return network.with_access(self.mesh, self.uplinks)
 
     def path(self, source: str, destination: str) -> list[str]:
         """The links from one node's host to another's."""
-        return network.path(self.near, source, destination)
+        return self.whole.path(access(source), access(destination))
 
     def round_trip(self, flow: Flow) -> float:
         """The round-trip time without queues [ms]."""
-        return 2 * network.delay_of(self.near, self.path(flow.source, flow.destination)) / 1000
+        return self.whole.round_trip_us(access(flow.source), access(flow.destination)) / 1000
 
     def capacity(self, when: float) -> dict[str, int]:
         """The rate of each link [bit/s]."""
-        found = dict(self.mesh.rates)
-        for node, rate in self.uplinks.items():
-            own = access(node)
-            found[link_name(own, node)] = found[link_name(node, own)] = rate
-        found |= {link: rate for at, link, rate in self.changes if at <= when}
-        return found
+        return self.whole.rates | {link: rate for at, link, rate in self.changes if at <= when}
 
     def fair(self) -> list[float]:
         """The max-min fair payload of each flow without a size, from the warm-up on [bytes]."""

@@ -18,19 +18,19 @@ from fairlab.slbn import mesh, network
 from fairlab.slbn.mesh import link_name
 from fairlab.slbn.network import access
 
-# Where the nodes are: degrees north, degrees west.
-NODES = {
-    "sea": (47.6, 122.3),  # Seattle
-    "snv": (37.4, 122.0),  # Sunnyvale
-    "lax": (34.1, 118.2),  # Los Angeles
-    "den": (39.7, 105.0),  # Denver
-    "hou": (29.8, 95.4),  # Houston
-    "ksc": (39.1, 94.6),  # Kansas City
-    "ipl": (39.8, 86.2),  # Indianapolis
-    "atl": (33.7, 84.4),  # Atlanta
-    "chi": (41.9, 87.6),  # Chicago
-    "wdc": (38.9, 77.0),  # Washington
-    "nyc": (40.7, 74.0),  # New York
+# Degrees north, degrees east.
+NODES: dict[str, mesh.Place] = {
+    "sea": (47.6, -122.3),  # Seattle
+    "snv": (37.4, -122.0),  # Sunnyvale
+    "lax": (34.1, -118.2),  # Los Angeles
+    "den": (39.7, -105.0),  # Denver
+    "hou": (29.8, -95.4),  # Houston
+    "ksc": (39.1, -94.6),  # Kansas City
+    "ipl": (39.8, -86.2),  # Indianapolis
+    "atl": (33.7, -84.4),  # Atlanta
+    "chi": (41.9, -87.6),  # Chicago
+    "wdc": (38.9, -77.0),  # Washington
+    "nyc": (40.7, -74.0),  # New York
 }
 LINKS = (
     ("sea", "snv"), ("sea", "den"), ("snv", "lax"), ("snv", "den"), ("lax", "hou"),
@@ -54,24 +54,16 @@ COUNTERCLOCKWISE = 10
 # ECMP: links between two nodes.
 PARALLEL = 2
 
-PLACES: dict[str, mesh.Place] = {node: (north, -west) for node, (north, west) in NODES.items()}
-
-
-def delay_us(a: str, b: str) -> int:
-    """The one-way delay of a link, in µs."""
-    return mesh.delay_us(PLACES[a], PLACES[b])
-
 
 def backbone(rate: int) -> mesh.Mesh:
     """The nodes and links alone, with RATE [bit/s] on each."""
-    return mesh.of_places("abilene", PLACES, ((a, b, rate) for a, b in LINKS))
+    return mesh.of_places("abilene", NODES, ((a, b, rate) for a, b in LINKS))
 
 
 @dataclass(frozen=True)
 class Variant:
     """The qdisc of the links, and whether SLBN assigns rates."""
 
-    name: str
     data: Qdisc
     slbn: bool = False
     #: what SLBN links of FAST or more do not plan with, in per mille of their rate
@@ -86,9 +78,8 @@ class Variant:
         return mesh.planned(rate, self.headroom_at(rate)) if self.slbn else rate
 
 
-def neighbours() -> dict[str, dict[str, int]]:
-    """Each router's neighbours, with their delays [µs]."""
-    return network.with_access(backbone(1).near, ACCESS)
+#: With the access routers.
+WHOLE = network.with_access(backbone(1), dict.fromkeys(ACCESS, 1))
 
 
 def ends(name: str) -> tuple[str, str]:
@@ -112,9 +103,10 @@ class Routing:
 
     def metrics(self) -> dict[str, dict[str, int]]:
         """The metric from each router to its neighbours."""
-        found = neighbours()
-        if self.ecmp:
-            found = {node: dict.fromkeys(near, 1) for node, near in found.items()}
+        found = {
+            node: dict.fromkeys(near, 1) if self.ecmp else dict(near)
+            for node, near in WHOLE.near.items()
+        }
         if self.asymmetric:
             for a, b in zip(RING, (*RING[1:], RING[0]), strict=True):
                 found[b][a] *= COUNTERCLOCKWISE
@@ -165,18 +157,17 @@ SYMMETRIC = ROUTINGS["symmetric"]
 
 def delay_of(wires: Iterable[str]) -> int:
     """The delay of a path [µs]."""
-    return network.delay_of(neighbours(), wires)
+    return WHOLE.delay_of(wires)
 
 
 def round_trip_us(source: str, destination: str) -> int:
     """The round-trip time between the hosts of two nodes, without queues."""
-    return 2 * delay_of(SYMMETRIC.path(source, destination))
+    return WHOLE.round_trip_us(access(source), access(destination))
 
 
 def build(
     rate: int,
     variant: Variant,
-    mtu: int = 1500,
     routing: Routing = SYMMETRIC,
     without: Mapping[str, Qdisc] | None = None,
     words: str = "",
@@ -197,7 +188,7 @@ def build(
 
     return network.build(
         (
-            (name, trunk(a, delay_us(a, b)), trunk(b, delay_us(a, b)))
+            (name, trunk(a, WHOLE.near[a][b]), trunk(b, WHOLE.near[a][b]))
             for a, b in LINKS
             for name in routing.wires(a, b)
         ),
@@ -207,7 +198,6 @@ def build(
         },
         routing.metrics(),
         (Edge() if variant.slbn else None, None),
-        mtu=mtu,
         # Routers answer to the addresses of the links before them, which may not be neighbours.
         whole=bool(without) or routing != SYMMETRIC,
     )

@@ -57,10 +57,10 @@ NO_SLBN = ("drr_fq", "pfifo")
 
 #: SLBN needs no fair queues: its links are FIFOs.
 VARIANTS = {
-    "slbn": abilene.Variant("slbn", Qdisc(BOTTLENECK, "pfifo", LIMIT), slbn=True, headroom=10),
-    "fq_codel": abilene.Variant("fq_codel", Qdisc(BOTTLENECK, "fq_codel")),
-    "drr_fq": abilene.Variant("drr_fq", Qdisc(BOTTLENECK, "drr_fq", LIMIT)),
-    "pfifo": abilene.Variant("pfifo", Qdisc(BOTTLENECK, "pfifo", LIMIT)),
+    "slbn": abilene.Variant(Qdisc(BOTTLENECK, "pfifo", LIMIT), slbn=True, headroom=10),
+    "fq_codel": abilene.Variant(Qdisc(BOTTLENECK, "fq_codel")),
+    "drr_fq": abilene.Variant(Qdisc(BOTTLENECK, "drr_fq", LIMIT)),
+    "pfifo": abilene.Variant(Qdisc(BOTTLENECK, "pfifo", LIMIT)),
 }
 
 # Options of slbnd.  At a few Mbit/s 1 % would be one control packet in a tenth of a second; 10 % is
@@ -138,7 +138,7 @@ class Plan(Plain):
             node: self._scaled(Qdisc(BOTTLENECK, kind, LIMIT)) for node, kind in self.without
         }
         scaled = replace(variant, data=self._scaled(variant.data))
-        return abilene.build(self.rate, scaled, MTU, self.routing, without)
+        return abilene.build(self.rate, scaled, self.routing, without)
 
     def _scaled(self, qdisc: Qdisc) -> Qdisc:
         """A qdisc with the queue limit for this rate, if it has one."""

@@ -60,19 +60,6 @@ def equal_next_hops(metrics: Metrics, to: str) -> dict[str, tuple[str, ...]]:
     }
 
 
-def next_hops(near: Metrics, to: str) -> dict[str, str]:
-    """From each router, the next hop of the shortest path TO a router; NEAR: delays to neighbours.
-
-    Raise ValueError if two paths are equally short.
-    """
-    hops = {}
-    for node, equal in equal_next_hops(near, to).items():
-        if len(equal) > 1:
-            raise ValueError(f"two paths from {node} to {to} are equally short")
-        (hops[node],) = equal
-    return hops
-
-
 def link_name(a: str, b: str) -> str:
     """The name of one direction of a wire: its device."""
     return f"{a}.{b}"
@@ -111,8 +98,17 @@ class Mesh:
 
     @cached_property
     def hops(self) -> dict[str, dict[str, str]]:
-        """To each router: the next hop from each other."""
-        return {node: next_hops(self.near, node) for node in self.nodes}
+        """To each router: the next hop from each other.
+
+        Raise ValueError if two paths are equally short.
+        """
+        found: dict[str, dict[str, str]] = {node: {} for node in self.nodes}
+        for to, hops in found.items():
+            for node, (hop, *others) in equal_next_hops(self.near, to).items():
+                if others:
+                    raise ValueError(f"two paths from {node} to {to} are equally short")
+                hops[node] = hop
+        return found
 
     @cached_property
     def rates(self) -> dict[str, int]:
@@ -132,10 +128,13 @@ class Mesh:
             at = hop
         return found
 
+    def delay_of(self, links: Iterable[str]) -> int:
+        """The delay of a path [µs]."""
+        return sum(self.near[a][b] for a, b, *_ in (link.split(".") for link in links))
+
     def round_trip_us(self, source: str, destination: str) -> int:
         """The round-trip time without queues."""
-        ends = (link.split(".") for link in self.path(source, destination))
-        return 2 * sum(self.near[a][b] for a, b in ends)
+        return 2 * self.delay_of(self.path(source, destination))
 
 
 def of_places(

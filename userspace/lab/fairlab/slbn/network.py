@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 
 from fairlab.model.network import End, Link, Network, Queue, Trunk
 from fairlab.model.qdisc import BOTTLENECK, Qdisc
-from fairlab.slbn.mesh import Metrics, equal_next_hops, link_name, next_hops
+from fairlab.slbn.mesh import Mesh, Metrics, Wire, equal_next_hops, link_name
 
 MTU = 1500
 #: One-way delay of an access router's link, as a mean of both directions [µs].
@@ -41,28 +41,13 @@ def is_uplink(link: str) -> bool:
     return link.startswith(access(""))
 
 
-def with_access(near: Metrics, nodes: Iterable[str]) -> dict[str, dict[str, int]]:
-    """Each router's neighbours with their delays [µs], with access routers at NODES."""
-    found = {node: dict(others) for node, others in near.items()}
-    for node in nodes:
-        found[node][access(node)] = ACCESS_DELAY
-        found[access(node)] = {node: ACCESS_DELAY}
-    return found
+def with_access(mesh: Mesh, uplinks: Mapping[str, int]) -> Mesh:
+    """The mesh with an access router at each node of UPLINKS, which has the rates of its links.
 
-
-def path(near: Metrics, source: str, destination: str) -> list[str]:
-    """The links from one node's host to another's."""
-    hops = next_hops(near, access(destination))
-    found, at = [], access(source)
-    while at != access(destination):
-        found.append(link_name(at, hops[at]))
-        at = hops[at]
-    return found
-
-
-def delay_of(near: Metrics, links: Iterable[str]) -> int:
-    """The delay of a path [µs], where that of access links is the mean of both directions."""
-    return sum(near[a][b] for a, b, *_ in (link.split(".") for link in links))
+    The delay of these links is the mean of both directions.
+    """
+    more = tuple(Wire(access(node), node, rate, ACCESS_DELAY) for node, rate in uplinks.items())
+    return Mesh(mesh.name, (*mesh.nodes, *map(access, uplinks)), (*mesh.wires, *more))
 
 
 def build(

@@ -24,7 +24,7 @@ from fairlab.model.plain import Plain
 from fairlab.run import engine
 from fairlab.slbn import abilene, backbone, maxmin
 from fairlab.slbn.experiment import FIRST_PORT, TCP_PART, TCP_PORT, Experiment, Flow
-from fairlab.slbn.network import MTU, is_uplink
+from fairlab.slbn.network import is_uplink
 from fairlab.slbn.record import AGENT_SOURCES, NUMBERS, Measured, Record
 
 #: Seconds after a change until rates count.
@@ -88,7 +88,7 @@ class TcpPlan(Plain, Measured["TcpOutcome"]):
         if variant.slbn:
             variant = replace(variant, data=backbone.VARIANTS["drr_fq"].data)
         words = abilene.PAPER if self.paper else abilene.COMMIT
-        return abilene.build(self.rate, variant, MTU, words=words)
+        return abilene.build(self.rate, variant, words=words)
 
     def experiment(self) -> Experiment:
         slbn = backbone.VARIANTS[self.variant].slbn
