@@ -30,29 +30,18 @@ NODES: dict[str, Place] = {
     "lv": (56.946, 24.10589),
 }  # fmt: skip
 
-# Of 10 Gbit/s, or taken for it.
-_TEN = (
+# Of 10 Gbit/s, or taken for it; others, with their rates in Mbit/s.
+LINKS = (
     "nl-be nl-dk nl-de be-ie dk-is dk-no dk-de dk-ee dk-se dk-ru pl-de pl-cz pl-lt de-cz de-lu"
     " de-ch de-at de-ru cz-sk lu-fr fr-ch fr-es fr-uk ch-it ch-es it-es it-at it-gr bg-hu bg-ro"
     " bg-tr bg-gr ro-tr ro-hu gr-at hu-rs hu-hr hu-sk sk-at pt-es pt-uk hr-si si-at lt-lv ie-uk"
     " no-se se-fi ee-lv"
+    " nl-uk-2500 nl-lt-2500 pl-ua-1000 pl-by-1000 de-cy-1000 de-il-2500 it-mt-1000 md-ro-1000"
+    " bg-mk-155 cy-uk-1000 il-lt-2500 me-hr-155 is-uk-2500"
 )
-# Others, in Mbit/s.
-_LABELLED = (
-    "nl-uk 2500, nl-lt 2500, pl-ua 1000, pl-by 1000, de-cy 1000, de-il 2500, it-mt 1000,"
-    " md-ro 1000, bg-mk 155, cy-uk 1000, il-lt 2500, me-hr 155, is-uk 2500"
-)
-
-
-def _links() -> list[tuple[str, str, int]]:
-    entries = [(pair, "10000") for pair in _TEN.split()]
-    for entry in _LABELLED.split(", "):
-        pair, mbits = entry.split()
-        entries.append((pair, mbits))
-    ends = [(*pair.partition("-"), int(mbits) * 1_000_000) for pair, mbits in entries]
-    return [(a, b, rate) for a, _, b, rate in ends]
 
 
 def mesh() -> Mesh:
     """The network, at its own rates."""
-    return of_places("geant", NODES, _links())
+    links = ((*link.split("-"), "10000")[:3] for link in LINKS.split())
+    return of_places("geant", NODES, ((a, b, int(mbits) * 1_000_000) for a, b, mbits in links))
