@@ -105,20 +105,6 @@ class Evidence:
 
 #: A busy machine does not change what happens in virtual time.
 OF_REAL_TIME = ("load", "samples")
-#: What each check is called when it is not made.
-NAMES = {
-    "between": "packets lost between namespaces",
-    "delays": "packets lost in the delays",
-    "memory": "TCP's memory",
-    "frames": "sizes of packets",
-    "rates": "rates of links",
-    "changed": "changes of the network",
-    "flows": "connections and their congestion control",
-    "agents": "what agents printed",
-    "kernel": "what the kernel printed",
-    "load": "load of the machine",
-    "samples": "pauses of the machine",
-}
 
 
 def check(evidence: Evidence, virtual: bool, context: str = "") -> list[str]:
@@ -129,11 +115,11 @@ def check(evidence: Evidence, virtual: bool, context: str = "") -> list[str]:
     """
     lacking = []
     for field in fields(evidence):
-        found = getattr(evidence, field.name)
+        found, (name, reason_of) = getattr(evidence, field.name), CHECKS[field.name]
         if found is None:
             if not (virtual and field.name in OF_REAL_TIME):
-                lacking.append(NAMES[field.name])
-        elif reason := CHECKS[field.name](found):
+                lacking.append(name)
+        elif reason := reason_of(found):
             raise CannotRunError(f"{context}: {reason}" if context else reason)
     return lacking
 
@@ -158,8 +144,6 @@ def gathered(document: Mapping[str, Any], **more: Any) -> Evidence:
 
 #: The name of the checks that were not made, among the conditions of a result.
 NOT_CHECKED = "not checked"
-
-
 #: What the conditions of a result have of what its run records.
 ENVIRONMENT = ("kernel", "engine", "tools", "modules")
 
@@ -286,16 +270,17 @@ def check_samples(times: Sequence[float]) -> str:
     return ""
 
 
-CHECKS: dict[str, Callable[[Any], str]] = {
-    "between": check_between,
-    "delays": check_delays,
-    "memory": check_memory,
-    "frames": check_frames,
-    "rates": check_rates,
-    "changed": check_changed,
-    "flows": check_flows,
-    "agents": check_agents,
-    "kernel": check_kernel,
-    "load": check_load,
-    "samples": check_samples,
+#: By the field of Evidence: what the check is called when it is not made, and the check.
+CHECKS: dict[str, tuple[str, Callable[[Any], str]]] = {
+    "between": ("packets lost between namespaces", check_between),
+    "delays": ("packets lost in the delays", check_delays),
+    "memory": ("TCP's memory", check_memory),
+    "frames": ("sizes of packets", check_frames),
+    "rates": ("rates of links", check_rates),
+    "changed": ("changes of the network", check_changed),
+    "flows": ("connections and their congestion control", check_flows),
+    "agents": ("what agents printed", check_agents),
+    "kernel": ("what the kernel printed", check_kernel),
+    "load": ("load of the machine", check_load),
+    "samples": ("pauses of the machine", check_samples),
 }
