@@ -16,7 +16,6 @@ assigned, backbone_report.py the result.
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -92,6 +91,11 @@ class Flow:
     @property
     def label(self) -> str:
         return f"{self.source}-{self.destination} {self.kind}"
+
+    @property
+    def greedy(self) -> bool:
+        """True if it has no demand limit."""
+        return self.kind != UDP or min(part.share for part in self.parts) >= 1
 
     @property
     def payload_part(self) -> float:
@@ -185,6 +189,11 @@ class Plan(Plain):
             return None
         shares = [part.share for part in flow.parts if self.times(part)[0] <= when]
         return round((shares or [flow.parts[0].share])[-1] * self.rate)
+
+    def used(self, flow: Flow, when: float, rate: float) -> float:
+        """What a flow would send then of a RATE."""
+        sends = self.sends(flow, when)
+        return rate if sends is None else min(rate, sends)
 
 
 @dataclass(frozen=True)
@@ -305,13 +314,8 @@ def of_variant(plan: Plan, name: str) -> Experiment:
         watched=slbn,
         rotate_keys=plan.rotate_keys if slbn else 0,
         without=frozenset(dict(plan.without)),
-        prepare=partial(prepare, plan.routing),
+        prepare=lambda lab: {"paths": asdict(paths_of(lab, plan.routing))},
     )
-
-
-def prepare(routing: abilene.Routing, lab: Laboratory) -> dict[str, Any]:
-    """Read the paths of all flows."""
-    return {"paths": asdict(paths_of(lab, routing))}
 
 
 def measure(plan: Plan, directory: Path, progress: Progress) -> None:

@@ -59,12 +59,6 @@ def last(steps: list[tuple[float, int]], when: float) -> int:
     return steps[place - 1][1] if place else 0
 
 
-def greedy(plan: Plan, number: int) -> bool:
-    """True if the flow has no demand limit."""
-    flow = FLOWS[number]
-    return flow.kind != UDP or min(part.share for part in flow.parts) >= 1
-
-
 def ports(number: int) -> tuple[int, int]:
     """The ports of a flow: the sender's, the receiver's."""
     return FIRST_PORT + number, UDP_PORT if FLOWS[number].kind == UDP else TCP_PORT
@@ -72,11 +66,11 @@ def ports(number: int) -> tuple[int, int]:
 
 def flow_of(router: str, source_port: int, destination_port: int) -> tuple[int, bool] | None:
     """The flow of a session, and whether it is the reverse direction."""
+    there, back = (router, source_port, destination_port), (router, destination_port, source_port)
     for number, flow in enumerate(FLOWS):
-        own, port = ports(number)
-        if (router, source_port, destination_port) == (access(flow.source), own, port):
+        if there == (access(flow.source), *ports(number)):
             return number, False
-        if (router, source_port, destination_port) == (access(flow.destination), port, own):
+        if back == (access(flow.destination), *ports(number)):
             return number, True
     return None
 
@@ -108,7 +102,7 @@ def reported_sessions(
                 wires = paths.of(flow, back)
                 session = found[router, number] = Session(flow, back, sent, wires)
                 limited = plan.is_partial(wires) and not every_link
-                if not back and not limited and greedy(plan, flow):
+                if not back and not limited and FLOWS[flow].greedy:
                     session.greedy = sent, stops(plan, flow, measured["started"][flow])
             session.demands.append((sent, demand))
             session.rates.append((when, rate))
@@ -127,7 +121,7 @@ def planned_sessions(plan: Plan, measured: dict[str, Any]) -> list[Session]:
     for number, (flow, started) in enumerate(zip(FLOWS, measured["started"], strict=True)):
         since, until = started[0], stops(plan, number, started)
         session = Session(number, False, since, paths.of(number), until)
-        if greedy(plan, number):
+        if flow.greedy:
             session.greedy = since, until
         session.demands = [
             (when, round(part.share * plan.rate))

@@ -139,7 +139,7 @@ def variants(plan: Plan, data: dict[str, Any]) -> Any:
             shown = [
                 ((begin + end) / 2, max(LEAST, rate / flow.payload_part / due))
                 for begin, end, rate in points
-                if (due := share(plan, name, number, reference, begin, end))
+                if (due := plan.used(flow, begin, reference.mean(number, begin, end)))
             ]
             fair.plot(*zip(*shown, strict=True), linewidth=1.1, label=name_of(flow), **look)
         times = measured["times"]
@@ -175,17 +175,3 @@ def variants(plan: Plan, data: dict[str, Any]) -> Any:
         axes[row, -1].legend(*handles, loc="upper left", bbox_to_anchor=(1.02, 1), fontsize=8)
     figure.supxlabel("time (s)", fontsize=9)
     return figure
-
-
-def share(
-    plan: Plan,
-    name: str,
-    number: int,
-    reference: backbone_analysis.Reference,
-    begin: float,
-    end: float,
-) -> float:
-    """The fair rate of a flow, which its demand may limit."""
-    due = reference.mean(number, begin, end)
-    sends = plan.sends(FLOWS[number], begin)
-    return due if sends is None else min(due, sends)

@@ -13,6 +13,7 @@ A run is refused if the machine may have limited it.
 """
 
 import json
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from statistics import mean
@@ -51,15 +52,6 @@ DIP = 0.9
 def check(plan: Plan, name: str, measured: dict[str, Any]) -> list[str]:
     """Raise the reason if the run cannot be trusted; return the checks that were not made."""
     return record.check(backbone.of_variant(plan, name), measured, measured["heads"], name)
-
-
-def evaluate(plan: Plan, data: dict[str, Any]) -> dict[str, Any]:
-    """The results of each variant, which must be trusted."""
-    found = {}
-    for name, measured in data.items():
-        lacking = check(plan, name, measured)
-        found[name] = evaluate_variant(plan, name, measured) | trust.condition(lacking)
-    return found
 
 
 def evaluate_variant(plan: Plan, name: str, measured: dict[str, Any]) -> dict[str, Any]:
@@ -151,14 +143,13 @@ def evaluate_flow(
             continue
         due = reference.mean(number, begin, end)
         may = mean_assigned(moments, number, begin, end) if moments else due
-        sends = plan.sends(flow, begin)
         got.append(rate)
         exact.append(due)
         assigned.append(may)
-        allowed.append(flow.payload_part * (may if sends is None else min(may, sends)))
+        allowed.append(flow.payload_part * plan.used(flow, begin, may))
         if every_link:
             due = every_link.mean(number, begin, end)
-            fair.append(flow.payload_part * (due if sends is None else min(due, sends)))
+            fair.append(flow.payload_part * plan.used(flow, begin, due))
     off = [
         (moment.end - moment.begin, abs(moment.beside[number][0] / moment.beside[number][1] - 1))
         for a, b in backbone_analysis.rests(reference, number, SETTLE, plan.seconds)
@@ -341,10 +332,7 @@ def checks(found: dict[str, Any]) -> list[tuple[bool, str]]:
         return f"{seconds / longest:.1f}"
 
     return [
-        (
-            len(flows) == len(FLOWS),
-            f"flows detected by their agents: {len(flows)} of {len(FLOWS)}",
-        ),
+        (len(flows) == len(FLOWS), f"flows detected by their agents: {len(flows)} of {len(FLOWS)}"),
         (
             found["assigned_off"] <= ASSIGNED,
             f"assigned rates, in steady state: {percent(found['assigned_off'], 2)} off the"
@@ -371,70 +359,57 @@ def checks(found: dict[str, Any]) -> list[tuple[bool, str]]:
             f" round-trip times, within {percent(THERE, 0)} in {rtts(there)} (at most"
             f" {ROUND_TRIPS})",
         ),
-        *demand_checks(found["flows"]),
-        *fair_checks(found["flows"], found["without"]),
+        *partial_checks(found["flows"], found["without"]),
         *key_checks(found["keys"]),
     ]
 
 
-def demand_checks(flows: list[dict[str, Any]]) -> list[tuple[bool, str]]:
-    """The check of TCP flows that cross links without SLBN, if there are any."""
+def partial_checks(
+    flows: list[dict[str, Any]], without: dict[str, str]
+) -> Iterator[tuple[bool, str]]:
+    """The checks of what crosses links without SLBN: TCP's demands, and if these share fairly,
+    goodput.
+    """
+    crossing = {n: flow for n, flow in enumerate(flows) if flow["partial"] and flow["found"]}
     used = {
         flow["flow"]: FLOWS[number].payload_part * flow["assigned"] / flow["goodput"]
-        for number, flow in enumerate(flows)
-        if flow["partial"] and FLOWS[number].kind != UDP and flow["found"]
+        for number, flow in crossing.items()
+        if FLOWS[number].kind != UDP
     }
-    if not used:
-        return []
-    most = max(used, key=lambda label: used[label])
-    return [
-        (
+    if used:
+        most = max(used, key=lambda label: used[label])
+        yield (
             used[most] <= DEMAND,
             "assigned rates of TCP flows across links without SLBN, in steady state: at most"
             f" {percent(used[most], 0)} of what they get ({most}; at most {percent(DEMAND, 0)})",
         )
-    ]
-
-
-def fair_checks(flows: list[dict[str, Any]], without: dict[str, str]) -> list[tuple[bool, str]]:
-    """The check of goodput across links without SLBN, if these share fairly."""
-    crossing = [flow for flow in flows if flow["partial"] and flow["found"]]
-    if not crossing or set(without.values()) != {"drr_fq"}:
-        return []
-
-    def off(flow: dict[str, Any]) -> float:
-        return float(abs(flow["goodput"] / flow["fair"] - 1))
-
-    worst = max(crossing, key=off)
-    return [
-        (
-            off(worst) <= FAIR,
-            f"goodput across links without SLBN, in steady state: at most {percent(off(worst))} off"
-            f" the max-min goodput of all links ({worst['flow']}; at most {percent(FAIR, 0)})",
+    if crossing and set(without.values()) == {"drr_fq"}:
+        off = {one["flow"]: abs(one["goodput"] / one["fair"] - 1) for one in crossing.values()}
+        worst = max(off, key=lambda label: off[label])
+        yield (
+            off[worst] <= FAIR,
+            f"goodput across links without SLBN, in steady state: at most {percent(off[worst])} off"
+            f" the max-min goodput of all links ({worst}; at most {percent(FAIR, 0)})",
         )
-    ]
 
 
-def key_checks(keys: dict[str, Any] | None) -> list[tuple[bool, str]]:
+def key_checks(keys: dict[str, Any] | None) -> Iterator[tuple[bool, str]]:
     """The check of key rotation, if there was one."""
-    if not keys:
-        return []
-    count = sum(keys["dropped"].values())
-    return [
-        (
+    if keys:
+        count = sum(keys["dropped"].values())
+        yield (
             bool(keys["replaced"]) and not count,
             f"keys replaced {keys['replaced']} times; control packets dropped for their key or"
             f" time: {count} (0)",
         )
-    ]
 
 
 def percent(part: float, digits: int = 1) -> str:
     return f"{100 * part:.{digits}f} %"
 
 
-def known(part: float | None, digits: int) -> str:
-    return "-" if part is None else percent(part, digits)
+def known(value: float | None, show: Callable[[float], str]) -> str:
+    return "-" if value is None else show(value)
 
 
 def flow_table(variants: dict[str, Any]) -> list[str]:
@@ -474,58 +449,42 @@ def flow_table(variants: dict[str, Any]) -> list[str]:
 
 def variant_table(variants: dict[str, Any]) -> list[str]:
     """The variants side by side."""
-    rows: dict[str, list[str]] = {
-        "goodput error, mean": [],
-        "               max": [],
-        "               dips": [],
-        "total goodput, Mbit/s": [],
-        "max-min goodput": [],
-        "busiest link: utilisation, mean": [],
-        "              busiest second": [],
-        "              control packets": [],
-        "longest queue, p95": [],
-        "               maximum": [],
-        "packets lost": [],
-        "             in links' queues": [],
-        "             in slbnd's pacers": [],
-        "loss, links and pacers": [],
-        "             of TCP": [],
-        "             of UDP below its share": [],
-        "segments retransmitted": [],
-        "             of all": [],
-        "UDP delay, p50": [],
-        "           p99": [],
-    }
-    for found in variants.values():
-        off = [abs(flow["off"]) for flow in found["flows"] if flow["off"] is not None]
-        every = found["wires"].values()
-        drops = sum(wire["drops"] for wire in every)
-        values = [
-            percent(mean(off)) if off else "-",
-            percent(max(off)) if off else "-",
-            f"{sum(flow['dips'] for flow in found['flows'])} s",
-            f"{found['goodput'] / 1e6:.1f}",
-            known(found["maxmin"], 1),
-            percent(max(wire["use"] for wire in every)),
-            percent(max(wire["use_most"] for wire in every)),
-            percent(max(wire["control"] for wire in every)),
-            f"{1000 * quiet(found, 'queue'):.0f} ms",
-            f"{1000 * quiet(found, 'queue_most'):.0f} ms",
-            str(drops + found["paced_drops"]),
-            str(drops),
-            str(found["paced_drops"]),
-            known(found["loss"], 2),
-            known(found["loss_tcp"], 3),
-            known(found["loss_below"], 3),
-            str(found["retransmits"]),
-            known(found["retransmitted"], 2),
-            *("-" if found[key] is None else f"{found[key]:.1f} ms" for key in ("udp50", "udp99")),
-        ]
-        for column, value in zip(rows.values(), values, strict=True):
-            column.append(value)
+    columns = list(map(variant_column, variants.values()))
     lines = [" " * 36 + "".join(f"{name:>10}" for name in variants)]
-    lines += [f"{name:36}" + "".join(f"{v:>10}" for v in row) for name, row in rows.items()]
+    lines += [f"{row:36}" + "".join(f"{own[row]:>10}" for own in columns) for row in columns[0]]
     return lines + sum_lines(variants)
+
+
+def variant_column(found: dict[str, Any]) -> dict[str, str]:
+    """The results of a variant, by the name of the row."""
+    off = [abs(flow["off"]) for flow in found["flows"] if flow["off"] is not None]
+    every = found["wires"].values()
+    drops = sum(wire["drops"] for wire in every)
+    p50, p99 = (known(found[key], lambda ms: f"{ms:.1f} ms") for key in ("udp50", "udp99"))
+    return {
+        "goodput error, mean": percent(mean(off)) if off else "-",
+        "               max": percent(max(off)) if off else "-",
+        "               dips": f"{sum(flow['dips'] for flow in found['flows'])} s",
+        "total goodput, Mbit/s": f"{found['goodput'] / 1e6:.1f}",
+        "max-min goodput": percent(found["maxmin"]),
+        "busiest link: utilisation, mean": percent(max(wire["use"] for wire in every)),
+        "              busiest second": percent(max(wire["use_most"] for wire in every)),
+        "              control packets": percent(max(wire["control"] for wire in every)),
+        "longest queue, p95": f"{1000 * quiet(found, 'queue'):.0f} ms",
+        "               maximum": f"{1000 * quiet(found, 'queue_most'):.0f} ms",
+        "packets lost": str(drops + found["paced_drops"]),
+        "             in links' queues": str(drops),
+        "             in slbnd's pacers": str(found["paced_drops"]),
+        "loss, links and pacers": percent(found["loss"], 2),
+        "             of TCP": percent(found["loss_tcp"], 3),
+        "             of UDP below its share": known(
+            found["loss_below"], lambda part: percent(part, 3)
+        ),
+        "segments retransmitted": str(found["retransmits"]),
+        "             of all": percent(found["retransmitted"], 2),
+        "UDP delay, p50": p50,
+        "           p99": p99,
+    }
 
 
 def sum_lines(variants: dict[str, Any]) -> list[str]:
@@ -635,7 +594,12 @@ def write_results(
 
     Result and figures are left in DIRECTORY.
     """
-    found = around | {"plan": plan.to_json(), "variants": evaluate(plan, data)}
+    lacking = {name: check(plan, name, measured) for name, measured in data.items()}
+    variants = {
+        name: evaluate_variant(plan, name, measured) | trust.condition(lacking[name])
+        for name, measured in data.items()
+    }
+    found = around | {"plan": plan.to_json(), "variants": variants}
     (directory / store.RESULT).write_text(json.dumps(found) + "\n")
     backbone_figures.draw(plan, data, directory)
     return found
