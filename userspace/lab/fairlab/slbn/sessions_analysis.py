@@ -26,8 +26,6 @@ TOLERANCE_BITS = 128
 #: Interval over which control packets of a link are counted [s].
 WINDOW = 0.25
 
-Demands = frozenset[tuple[int, int | None]]
-
 
 @dataclass(frozen=True)
 class Reference:
@@ -41,7 +39,6 @@ class Reference:
 class Errors:
     """Errors at a moment: of sessions and of bottlenecks, in per cent; loads of links."""
 
-    time: float
     sessions: tuple[float, ...]
     links: tuple[float, ...]
     #: active sessions without a rate yet
@@ -59,45 +56,40 @@ class Comparison:
             self.plan.mesh.path(session.source, session.destination)
             for session in self.plan.sessions
         ]
-        #: from each moment on: the active sessions, with their demands
-        self.moments: list[float] = []
-        self._active: list[Demands] = []
-        self._gather()
-        self._reference = maxmin.OverTime(self.moments, self._solve, Reference({}, frozenset()))
-        self.steps: dict[int, list[tuple[float, int]]] = {}
-        for when, number, rate in recording.rates:
-            self.steps.setdefault(number, []).append((when, rate))
-
-    def _gather(self) -> None:
-        steps: list[tuple[float, int, int | None]] = [
-            (when, number, demand) for when, number, demand in self.recording.asked
-        ]
-        for when, node in self.recording.died:
-            steps += [
-                (when, number, 0)
-                for number, session in enumerate(self.plan.sessions)
-                if session.source == node
-            ]
         active: dict[int, int | None] = {}
-        for when, number, demand in sorted(steps, key=lambda step: step[0]):
+        found: dict[float, dict[int, int | None]] = {}
+        for when, number, demand in sorted(self.requests, key=lambda step: step[0]):
             if demand == 0:
                 active.pop(number, None)
             else:
                 active[number] = demand
-            self.moments.append(when)
-            self._active.append(frozenset(active.items()))
+            found[when] = dict(active)
+        #: the active sessions, with their demands
+        self.active = maxmin.OverTime[dict[int, int | None]](found, found.__getitem__, {})
+        self._reference = maxmin.OverTime(found, self._solve, Reference({}, frozenset()))
+        self.steps: dict[int, list[tuple[float, int]]] = {}
+        for when, number, rate in recording.rates:
+            self.steps.setdefault(number, []).append((when, rate))
+
+    @property
+    def requests(self) -> list[tuple[float, int, int | None]]:
+        """(when, session, demand); 0: it leaves, or its agent dies."""
+        ended = [
+            (when, number, 0)
+            for when, node in self.recording.died
+            for number, session in enumerate(self.plan.sessions)
+            if session.source == node
+        ]
+        return [*self.recording.asked, *ended]
 
     @property
     def last_change(self) -> float:
         """The time of the last join, leave or change."""
-        return self.moments[-1]
-
-    def active_at(self, when: float) -> Demands:
-        place = bisect_right(self.moments, when)
-        return self._active[place - 1] if place else frozenset()
+        return self.active.times[-1]
 
     def _solve(self, when: float) -> Reference:
-        wanted = {n: maxmin.Session(self.paths[n], demand) for n, demand in self.active_at(when)}
+        active = self.active.at(when)
+        wanted = {n: maxmin.Session(self.paths[n], demand) for n, demand in active.items()}
         found = maxmin.solve(self.capacity, wanted)
         rates = {number: float(rate) for number, rate in found.rates.items()}
         return Reference(rates, found.bottlenecks)
@@ -120,7 +112,6 @@ class Comparison:
                 if link in load:
                     load[link] += rate
         return Errors(
-            when,
             tuple(
                 100 * (rate / reference.rates[number] - 1) for number, rate in rates.items() if rate
             ),
@@ -134,19 +125,13 @@ class Comparison:
         rates = self.plan.rates()
         load = dict.fromkeys(rates, 0)
         assigned: dict[int, int] = {}
-        steps = [(when, number, rate) for when, number, rate in self.recording.rates]
         # A session that leaves or whose agent dies uses its rate no more.
-        steps += [(when, number, 0) for when, number, demand in self.recording.asked if demand == 0]
-        steps += [
-            (when, number, 0)
-            for when, node in self.recording.died
-            for number, session in enumerate(self.plan.sessions)
-            if session.source == node
-        ]
+        ends = [(when, number, 0) for when, number, demand in self.requests if demand == 0]
+        steps = [*self.recording.rates, *ends]
         most = 0.0
         # At the same moment rates fall first: notifications of several agents have no order.
         for when, number, rate in sorted(steps, key=lambda step: (step[0], step[2] > 0)):
-            if rate and number not in dict(self.active_at(when)):
+            if rate and number not in self.active.at(when):
                 continue
             change = rate - assigned.get(number, 0)
             assigned[number] = rate
@@ -185,16 +170,12 @@ class Comparison:
     @property
     def bits_off(self) -> float:
         """The largest final error [bit/s]."""
-        return max(
-            (abs(assigned - rate) for assigned, rate in self.final_rates.values()), default=0.0
-        )
+        return max((abs(rate - due) for rate, due in self.final_rates.values()), default=0.0)
 
     @property
     def part_off(self) -> float:
         """The largest final error, relative to the max-min rate."""
-        return max(
-            (abs(assigned / rate - 1) for assigned, rate in self.final_rates.values()), default=0.0
-        )
+        return max((abs(rate / due - 1) for rate, due in self.final_rates.values()), default=0.0)
 
     @property
     def bits_over(self) -> int:
@@ -218,7 +199,7 @@ class Comparison:
         )
         assigned = sum(
             self.assigned_at(number, end) * len(self.paths[number])
-            for number, _ in self.active_at(end)
+            for number in self.active.at(end)
         )
         return control / took / assigned
 
@@ -227,16 +208,13 @@ class Comparison:
 
         Over the quarter of a second before, or since the last sample if that is longer.
         """
-        times = self.recording.times
+        times, rates = self.recording.times, self.plan.mesh.rates
         found = []
         for n in range(1, len(times)):
             first = max(0, min(n - 1, bisect_right(times, times[n] - WINDOW)))
             took = times[n] - times[first]
             worst = max(
-                8
-                * (kept["control"][n] - kept["control"][first])
-                / took
-                / self.plan.mesh.rates[link]
+                8 * (kept["control"][n] - kept["control"][first]) / took / rates[link]
                 for link, kept in self.recording.wires.items()
             )
             found.append((times[n], worst))
@@ -244,15 +222,12 @@ class Comparison:
 
     def queue_ms(self, begin: float = 0.0) -> list[tuple[float, float]]:
         """At each sample from BEGIN on: the longest queueing delay of a link [ms]."""
-        found = []
-        for n, when in enumerate(self.recording.times):
-            if when >= begin:
-                longest = max(
-                    8000 * kept["held"][n] / self.plan.mesh.rates[link]
-                    for link, kept in self.recording.wires.items()
-                )
-                found.append((when, longest))
-        return found
+        rates, wires = self.plan.mesh.rates, self.recording.wires
+        return [
+            (when, max(8000 * kept["held"][n] / rates[link] for link, kept in wires.items()))
+            for n, when in enumerate(self.recording.times)
+            if when >= begin
+        ]
 
 
 def summary(values: Sequence[float]) -> list[float]:

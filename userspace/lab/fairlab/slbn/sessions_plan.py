@@ -28,7 +28,7 @@ with r1 < r2 < r3 …: the share of wire k is known only when wire k-1 has settl
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fairlab.model.plain import Plain
 from fairlab.slbn.mesh import Mesh, Wire, planned
@@ -149,20 +149,16 @@ def burst(
         there = [n for n, one in enumerate(found) if one.leave is None]
         for number in draw.sample(there, churn.leave):
             when = round(draw.uniform(churn.begin, churn.end), 6)
-            found[number] = _changed(found[number], leave=when)
+            found[number] = replace(found[number], leave=when)
         stay = [n for n in there if found[n].leave is None]
         for number in draw.sample(stay, churn.change):
             when = round(draw.uniform(churn.begin, churn.end), 6)
             most = host_rate or min(mesh.rates.values())
             wanted = round(most * draw.uniform(0.001, 0.1))
             steps = (*found[number].changes, (when, wanted))
-            found[number] = _changed(found[number], changes=tuple(sorted(steps)))
+            found[number] = replace(found[number], changes=tuple(sorted(steps)))
         found += [some(churn.begin, churn.end) for _ in range(churn.join)]
     return tuple(found)
-
-
-def _changed(session: Session, **new: object) -> Session:
-    return Session(**{**vars(session), **new})
 
 
 def level_rates(count: int) -> list[int]:
