@@ -53,7 +53,8 @@ class Measured(Job[Result_co]):
         return Record.read(self.experiment(), work)
 
     def conditions(self, work: Path) -> dict[str, Any]:
-        return self.record(work).conditions()
+        record = self.record(work)
+        return trust.conditions(record.document, record.check())
 
 
 @dataclass(frozen=True)
@@ -88,12 +89,9 @@ class Record:
             },
         )
 
-    def check(self, context: str = "") -> list[str]:
+    def check(self) -> list[str]:
         """Raise the reason if the run cannot be trusted; return the checks that were not made."""
-        return check(self.what, self.document, self.heads, context)
-
-    def conditions(self) -> dict[str, Any]:
-        return trust.conditions(self.document, self.check())
+        return check(self.what, self.document, self.heads)
 
 
 def check(
@@ -102,15 +100,7 @@ def check(
     heads: Sequence[Mapping[str, Any]],
     context: str = "",
 ) -> list[str]:
-    """The same, of a record's document and its flows' totals."""
-    found = evidence(what, document, heads)
-    return trust.check(found, document["virtual"], context)
-
-
-def evidence(
-    what: Experiment, document: Mapping[str, Any], heads: Sequence[Mapping[str, Any]]
-) -> trust.Evidence:
-    """What a run has recorded.
+    """The same, of a record's document and its flows' totals.
 
     Packets on an access router's link may wait for their time, so it need not send while they do.
     In real time samples are late, and a short queue may be empty between two of them.
@@ -124,7 +114,7 @@ def evidence(
     }
     for _, link, rate in what.changes:
         most[link] = max(most[link], rate)
-    return trust.gathered(
+    evidence = trust.gathered(
         document,
         delays=document["hidden"],
         frames={
@@ -156,3 +146,4 @@ def evidence(
         },
         samples=None if virtual else document["times"],
     )
+    return trust.check(evidence, virtual, context)

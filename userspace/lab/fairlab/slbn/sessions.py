@@ -2,6 +2,7 @@
 """A plan of sessions (sessions_plan.py) as a job, and what its run has recorded."""
 
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -23,7 +24,16 @@ class Plan(Sessions, Measured["Recording"]):
         return (*engine.SOURCES, *AGENT_SOURCES, *NUMBERS)
 
     def experiment(self) -> Experiment:
-        return sessions_guest.experiment(self)
+        epoch = self.epoch_ms / 1000 or sessions_guest.EPOCH
+        return Experiment(
+            name=f"{len(self.sessions)} sessions on {self.mesh.name}",
+            network=sessions_guest.network(self),
+            seconds=self.seconds,
+            agents=dict.fromkeys(self.mesh.nodes, sessions_guest.agent_options(self)),
+            prepare=partial(sessions_guest.prepare, self),
+            ready=sessions_guest.QUIET + epoch,
+            drive=partial(sessions_guest.drive, self),
+        )
 
     def read(self, work: Path) -> "Recording":
         record = self.record(work)

@@ -13,7 +13,6 @@ import select
 import socket
 import time
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from fairlab.model.errors import CannotRunError, LabError
@@ -24,7 +23,6 @@ from fairlab.net.queues import Sampler
 from fairlab.results import trust
 from fairlab.run.progress import Progress
 from fairlab.slbn.agents import Agents, require_tree
-from fairlab.slbn.experiment import Experiment
 from fairlab.slbn.mesh import Mesh, link_name
 from fairlab.slbn.network import build
 from fairlab.slbn.sessions_plan import Sessions
@@ -369,16 +367,3 @@ def prepare(plan: Sessions, lab: Laboratory) -> dict[str, Any]:
     for node in plan.mesh.nodes:
         finish_router(lab, plan, node)
     return {}
-
-
-def experiment(plan: Sessions) -> Experiment:
-    """What guest.py measures."""
-    return Experiment(
-        name=f"{len(plan.sessions)} sessions on {plan.mesh.name}",
-        network=network(plan),
-        seconds=plan.seconds,
-        agents=dict.fromkeys(plan.mesh.nodes, agent_options(plan)),
-        prepare=partial(prepare, plan),
-        ready=QUIET + (plan.epoch_ms / 1000 or EPOCH),
-        drive=partial(drive, plan),
-    )
