@@ -112,20 +112,16 @@ def losses(data: Data) -> list[str]:
     Worse: runs with the same seed differ (paired t-test), at 5 % for all tests of the workload
     together (Holm).
     """
-    measures = shown(data)
+    measures = compared(data)
     tests: dict[tuple[str, str, str], float] = {}
-    for case in data:
-        if split_case(case)[0] not in OURS:
-            continue
+    for case in ours(data):
         for measure in measures:
-            if measure.some:
-                continue
             for other in rivals(case, data):
                 mine, theirs = measure.pairs(data[case], data[other])
                 if len(mine) > 1:
                     tests[case, measure.key, other] = statistics.p_value(mine, theirs)
     sure = statistics.holm(tests)
-    return [line(case, data, measures, sure) for case in data if split_case(case)[0] in OURS]
+    return [line(case, data, measures, sure) for case in ours(data)]
 
 
 def verdicts(data: Data, own: str, other: str) -> dict[str, list[str]]:
@@ -133,7 +129,7 @@ def verdicts(data: Data, own: str, other: str) -> dict[str, list[str]]:
 
     Level: no difference is shown by a paired t-test at 5 % for all measures together (Holm).
     """
-    measures = [m for m in shown({c: data[c] for c in (own, other)}) if not m.some]
+    measures = compared({case: data[case] for case in (own, other)})
     pairs = {m.key: m.pairs(data[own], data[other]) for m in measures}
     measures = [m for m in measures if pairs[m.key][0]]
     sure = statistics.holm(
@@ -158,20 +154,28 @@ def all_verdicts(data: Data) -> dict[str, dict[str, dict[str, list[str]]]]:
             for other in rivals(case, data)
             if len(data[other]) == len(data[case]) > 1
         }
-        for case in data
-        if split_case(case)[0] in OURS
+        for case in ours(data)
     }
+
+
+def compared(data: Data) -> list[Measure]:
+    """The measures of which cases are compared: those that all have."""
+    return [measure for measure in shown(data) if not measure.some]
+
+
+def ours(data: Data) -> list[str]:
+    """The cases of our stacks."""
+    return [case for case in data if split_case(case)[0] in OURS]
 
 
 def rivals(case: str, data: Data) -> list[str]:
     """The cases to compare with: other stacks under the same congestion control."""
-    own, cc = split_case(case)
-    found = []
-    for other in data:
-        name, same = split_case(other)
-        if same == cc and name != own and not name.startswith("slbn"):
-            found.append(other)
-    return found
+    _, cc = split_case(case)
+    return [
+        other
+        for other in data
+        if other != case and split_case(other)[1] == cc and not other.startswith("slbn")
+    ]
 
 
 def line(case: str, data: Data, measures: list[Measure], sure: set[tuple[str, str, str]]) -> str:
@@ -181,19 +185,14 @@ def line(case: str, data: Data, measures: list[Measure], sure: set[tuple[str, st
         return f"{label(case, data)}: with one seed, differences may be due to chance"
     found = []
     for measure in measures:
-        if measure.some:
-            continue
-        mean = fmean(measure.values(runs))
-        worst: tuple[float, str, float] | None = None
-        for other in rivals(case, data):
-            if (case, measure.key, other) not in sure:
-                continue
-            theirs = fmean(measure.values(data[other]))
-            gap = (mean - theirs) * measure.better
-            if gap < 0 and (worst is None or gap < worst[0]):
-                worst = gap, split_case(other)[0], theirs
-        if worst:
-            digits = measure.digits
-            found.append(f"{measure.text} ({mean:.{digits}f}; {worst[1]} {worst[2]:.{digits}f})")
+        mean, digits = fmean(measure.values(runs)), measure.digits
+        means = {
+            split_case(other)[0]: fmean(measure.values(data[other]))
+            for other in rivals(case, data)
+            if (case, measure.key, other) in sure
+        }
+        best = max(means, key=lambda name: means[name] * measure.better, default="")
+        if best and (mean - means[best]) * measure.better < 0:
+            found.append(f"{measure.text} ({mean:.{digits}f}; {best} {means[best]:.{digits}f})")
     text = "; ".join(found) or "nothing that the runs show"
     return f"{label(case, data)} is worse than the best other stack in: {text}"

@@ -236,7 +236,6 @@ def read(plan: Plan, work: Path) -> Numbers:
     record.check()
     document = record.document
     before, got, delays, ended, retransmits, segments = tcp(plan, record)
-    completed = [(flow.size, took) for flow, took in ended]
     for number, flow in enumerate(plan.flows):
         if flow.udp:
             got[number] = udp_payload(plan, number, document)
@@ -244,17 +243,14 @@ def read(plan: Plan, work: Path) -> Numbers:
     fair = plan.fair()
     long = [n for n, flow in enumerate(plan.flows) if not flow.size and fair[n]]
     time = plan.seconds - plan.warmup
-    sent, arrived = (
-        document["hosts"]["sent_bytes"],
-        sum(map(sum_bytes, document["arrived"].values())),
-    )
+    sent, arrived = document["hosts"]["sent_bytes"], document["arrived"]
     carried = sum(document["carried"].values())
     useful = sum(
-        sum_bytes(counts) * len(plan.path(*pair.split("-")))
-        for pair, counts in document["arrived"].items()
+        sum_bytes(counts) * len(plan.path(*pair.split("-"))) for pair, counts in arrived.items()
     )
-    slow = slowdowns(plan, ended)
-    udp = udp_waits(plan, record)
+    slow, udp = slowdowns(plan, ended), udp_waits(plan, record)
+    parts = [got[n] / fair[n] for n in long]
+    several = parts if len(parts) > 1 else None
     return {
         "goodput": 8e-6 * sum(got) / time,
         "goodput_tcp": 8e-6
@@ -264,26 +260,21 @@ def read(plan: Plan, work: Path) -> Numbers:
         "maxmin": 100 * sum(min(got[n], fair[n]) for n in long) / sum(fair[n] for n in long)
         if long
         else None,
-        "jain": statistics.jain([got[n] / fair[n] for n in long]) if len(long) > 1 else None,
-        "least": 100 * min(got[n] / fair[n] for n in long) if len(long) > 1 else None,
-        "most": 100 * max(got[n] / fair[n] for n in long) if len(long) > 1 else None,
+        "jain": statistics.jain(several) if several else None,
+        "least": 100 * min(several) if several else None,
+        "most": 100 * max(several) if several else None,
         "completion": {
-            name: completion([took for size, took in completed if sizes.class_of(size) == name])
+            name: completion([took for flow, took in ended if sizes.class_of(flow.size) == name])
             for name, _ in sizes.CLASSES
         },
-        "slowdown": {
-            "mean": sum(slow) / len(slow),
-            "p99": statistics.percentile(slow, 99),
-        }
-        if slow
-        else None,
-        "unfinished": sum(bool(flow.size) for flow in plan.flows) - len(completed),
+        "slowdown": mean_and_p99(slow) if slow else None,
+        "unfinished": sum(bool(flow.size) for flow in plan.flows) - len(ended),
         "delay50": statistics.percentile(delays, 50) if delays else None,
         "delay99": statistics.percentile(delays, 99) if delays else None,
         "waits": band_waits(document),
         "udp50": waits.percentile(udp, 50),
         "udp99": waits.percentile(udp, 99),
-        "loss": 100 * (1 - arrived / sent),
+        "loss": 100 * (1 - sum(map(sum_bytes, arrived.values())) / sent),
         "loss_tcp": tcp_loss(record),
         "loss_below": loss_below(plan, record, fair),
         "retransmits": 100 * retransmits / segments if segments else 0.0,
@@ -297,16 +288,13 @@ def sum_bytes(counts: dict[str, list[int]]) -> int:
     return sum(size for size, _ in counts.values())
 
 
+def mean_and_p99(values: list[float]) -> dict[str, float]:
+    return {"mean": sum(values) / len(values), "p99": statistics.percentile(values, 99)}
+
+
 def completion(times: list[float]) -> dict[str, float] | None:
     """The mean and the 99th percentile of flow completion times [ms]."""
-    if not times:
-        return None
-    every = [1000 * took for took in times]
-    return {
-        "mean": sum(every) / len(every),
-        "p99": statistics.percentile(every, 99),
-        "count": len(every),
-    }
+    return mean_and_p99([1000 * t for t in times]) | {"count": len(times)} if times else None
 
 
 Tcp = tuple[list[float], list[float], list[float], list[tuple[Flow, float]], int, int]

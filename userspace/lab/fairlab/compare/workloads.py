@@ -270,20 +270,13 @@ def incast() -> Workload:
     wires = [Wire(node, "l", rate, 500) for node in nodes] + [Wire("l", "r", rate, 500)]
 
     def flows(draw: random.Random) -> list[Flow]:
-        # Sessions have their rates by then; the requests of such a burst arrive within 0.1 ms.
-        ways = [node for node in nodes for _ in range(SENDERS)]
-        return [
-            Flow(
-                a,
-                "r",
-                round(3 + draw.uniform(0, 1e-4), 6),
-                seconds,
-                size=size,
-                open=round(draw.uniform(1, 2), 6),
-                first=size,
-            )
-            for a in ways
-        ]
+        def flow(node: str) -> Flow:
+            # Sessions have their rates by then; the requests of such a burst arrive within 0.1 ms.
+            start = round(3 + draw.uniform(0, 1e-4), 6)
+            opened = round(draw.uniform(1, 2), 6)
+            return Flow(node, "r", start, seconds, size=size, open=opened, first=size)
+
+        return [flow(node) for node in nodes for _ in range(SENDERS)]
 
     return Workload(
         "incast",
