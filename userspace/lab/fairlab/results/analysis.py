@@ -129,67 +129,49 @@ class Window:
     cuts: list[Cut]
 
 
-class WindowFollower:
-    """Makes a Window from the events of one connection."""
-
-    def __init__(self, begin: float) -> None:
-        self.begin = begin
-        self.curve: list[tuple[float, int]] = []
-        self.left_out: tuple[float, int] | None = None  # the latest point, if it was left out
-        self.cuts: list[Cut] = []
-        self.cwnd: int | None = None
-        self.held_down = False
-        self.noticed: tuple[float, int] | None = None  # a loss: its time, and the window before it
-
-    def add(self, event: WindowEvent | StateEvent) -> None:
-        when = round(event.time - self.begin, 4)
-        if isinstance(event, StateEvent):
-            held_down = event.state in HELD_DOWN
-            if held_down and not self.held_down and self.cwnd:
-                self.noticed = when, self.cwnd
-            self.held_down = held_down
-            return
-        if event.phase == "loss":
-            self.cuts.append(Cut(when, event.cwnd, event.ssthresh))
-            self.curve += [(when, event.cwnd), (when, event.ssthresh)]
-            self.left_out = None
-            self.cwnd = event.ssthresh
-        else:
-            if self.noticed:
-                # During recovery tcp_probe has the exact threshold.  If recovery is already over,
-                # the window itself is at the threshold, or restored: no cut.
-                after = event.ssthresh if self.held_down else event.cwnd
-                if after < self.noticed[1]:
-                    self.cuts.append(Cut(*self.noticed, after))
-                self.noticed = None
-            if event.cwnd != self.cwnd:
-                self._draw(when, event.cwnd)
-            self.cwnd = event.cwnd
-
-    def _draw(self, when: float, cwnd: int) -> None:
-        """Add a point to the curve, unless it is too close to the last."""
-        if self.curve:
-            then, before = self.curve[-1]
-            if when - then < CURVE_STEP and abs(cwnd / before - 1) < CURVE_JUMP:
-                self.left_out = when, cwnd
-                return
-        # A jump starts at the last window, even if that point was left out.
-        if self.left_out:
-            self.curve.append(self.left_out)
-            self.left_out = None
-        self.curve.append((when, cwnd))
-
-    def window(self) -> Window:
-        points = self.curve + ([self.left_out] if self.left_out else [])
-        return Window([when for when, _ in points], [cwnd for _, cwnd in points], self.cuts)
-
-
 def follow_window(events: Iterable[WindowEvent | StateEvent], begin: float) -> Window:
     """The window of one connection, from its events."""
-    follower = WindowFollower(begin)
+    curve: list[tuple[float, int]] = []
+    left_out: tuple[float, int] | None = None  # the latest point, if it was left out
+    cuts: list[Cut] = []
+    cwnd: int | None = None
+    held_down = False
+    noticed: tuple[float, int] | None = None  # a loss: its time, and the window before it
     for event in events:
-        follower.add(event)
-    return follower.window()
+        when = round(event.time - begin, 4)
+        if isinstance(event, StateEvent):
+            before, held_down = held_down, event.state in HELD_DOWN
+            if held_down and not before and cwnd:
+                noticed = when, cwnd
+            continue
+        if event.phase == "loss":
+            cuts.append(Cut(when, event.cwnd, event.ssthresh))
+            curve += [(when, event.cwnd), (when, event.ssthresh)]
+            left_out, cwnd = None, event.ssthresh
+            continue
+        if noticed:
+            # During recovery tcp_probe has the exact threshold.  If recovery is already over, the
+            # window itself is at the threshold, or restored: no cut.
+            after = event.ssthresh if held_down else event.cwnd
+            if after < noticed[1]:
+                cuts.append(Cut(*noticed, after))
+            noticed = None
+        if event.cwnd != cwnd:
+            point = when, event.cwnd
+            if curve and too_close(curve[-1], point):
+                left_out = point
+            else:
+                # A jump starts at the last window, even if that point was left out.
+                curve += [left_out, point] if left_out else [point]
+                left_out = None
+        cwnd = event.cwnd
+    curve += [left_out] if left_out else []
+    return Window([when for when, _ in curve], [cwnd for _, cwnd in curve], cuts)
+
+
+def too_close(point: tuple[float, int], other: tuple[float, int]) -> bool:
+    """Is the OTHER point of a curve so close to one before that it is left out?"""
+    return other[0] - point[0] < CURVE_STEP and abs(other[1] / point[1] - 1) < CURVE_JUMP
 
 
 def windows(measurement: Measurement) -> list[Window]:
