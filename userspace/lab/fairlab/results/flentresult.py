@@ -4,14 +4,13 @@
 import gzip
 import json
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from fairlab import __version__
 from fairlab.model.errors import LabError
 from fairlab.net import host
-from fairlab.results import trust
+from fairlab.results import store, trust
 from fairlab.results.dumbbell import build_programs
 from fairlab.run.flenttest import MEASUREMENT, Request
 from fairlab.run.job import Job
@@ -38,12 +37,22 @@ class FlentTest(Job[dict[str, Any]]):
         build_programs(self.request.scenario)
 
     def read(self, work: Path) -> dict[str, Any]:
-        about = {
-            "fairlab": __version__,
-            "project": host.project_version(host.tree()),
-            "date": self.date.astimezone(UTC).isoformat(timespec="seconds"),
-        }
-        return evaluate(work, self.request, about)
+        """Check the raw data in WORK, leave the files of the result there; the result."""
+        document = json.loads((work / MEASUREMENT).read_text())
+        (path,) = work.glob("*.flent.gz")
+        data = read(path)
+        lacking = check(document, data, self.request)
+        draw(path, work / PICTURE)
+        result: dict[str, Any] = (
+            store.about(self.date, host.tree())
+            | {"request": self.request.to_json(), "file": path.name}
+            | document
+            | {"means": {name: mean for name, (mean, _) in means(data).items()}}
+            | {"checks": trust.condition(lacking)}
+        )
+        (work / store.RESULT).write_text(json.dumps(result, indent=1) + "\n")
+        (work / MEASUREMENT).unlink()
+        return result
 
 
 def check(document: dict[str, Any], data: dict[str, Any], request: Request) -> list[str]:
@@ -100,25 +109,6 @@ def means(data: dict[str, Any]) -> dict[str, tuple[float, str]]:
         if known:
             found[name] = (sum(known) / len(known), unit)
     return found
-
-
-def evaluate(work: Path, request: Request, about: dict[str, Any]) -> dict[str, Any]:
-    """Check the raw data in WORK, leave there the files of the result, and return the result."""
-    document = json.loads((work / MEASUREMENT).read_text())
-    (path,) = work.glob("*.flent.gz")
-    data = read(path)
-    lacking = check(document, data, request)
-    draw(path, work / PICTURE)
-    result: dict[str, Any] = (
-        about
-        | {"request": request.to_json(), "file": path.name}
-        | document
-        | {"means": {name: mean for name, (mean, _) in means(data).items()}}
-        | {"checks": trust.condition(lacking)}
-    )
-    (work / "result.json").write_text(json.dumps(result, indent=1) + "\n")
-    (work / MEASUREMENT).unlink()
-    return result
 
 
 def table(result: dict[str, Any], directory: Path) -> str:

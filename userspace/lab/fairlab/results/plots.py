@@ -92,24 +92,29 @@ def _legend(axis: Any, title: str) -> None:
     )
 
 
+def _mbits(
+    axis: Any, times: list[float], bps: list[float], text: str, mean: float, **look: Any
+) -> None:
+    """A curve of rates, which the legend calls TEXT."""
+    axis.plot(times, [value / 1e6 for value in bps], label=f"{text}  ({mean / 1e6:.1f})", **look)
+
+
+def _level(axis: Any, value: float, text: str) -> None:
+    """A dotted line, which the legend calls TEXT."""
+    axis.axhline(value, color="black", linewidth=1, linestyle=":", label=f"{text}  ({value:.1f})")
+
+
 def draw_throughput(result: dict[str, Any]) -> Any:
     """What each flow delivers, and what it would if all got the same."""
     figure, (axis,) = _new(result, HEIGHT)
-    curve = result["series"]["throughput"]
-    for flow, bps, look in zip(result["flows"], curve["bps"], looks(result["flows"]), strict=True):
-        label = f"{flow['label']}  ({flow['throughput_bps'] / 1e6:.1f})"
-        axis.plot(curve["time"], [value / 1e6 for value in bps], label=label, linewidth=1.6, **look)
-    if result.get("background"):
-        carried = result["background"]["carried"] * result["scenario"]["rate"] / 1e6
-        axis.plot(
-            curve["time"],
-            [value / 1e6 for value in result["series"]["background"]["bps"]],
-            label=f"background  ({carried:.1f})",
-            linewidth=1.2,
-            color=GREY,
-        )
-    fair = result["total"]["fair_share_bps"] / 1e6
-    axis.axhline(fair, color="black", linewidth=1, linestyle=":", label=f"fair share  ({fair:.1f})")
+    scenario, curve = result["scenario"], result["series"]["throughput"]
+    times, every = curve["time"], curve["bps"]
+    for flow, bps, look in zip(result["flows"], every, looks(result["flows"]), strict=True):
+        _mbits(axis, times, bps, flow["label"], flow["throughput_bps"], linewidth=1.6, **look)
+    if found := result.get("background"):
+        bps, mean = result["series"]["background"]["bps"], found["carried"] * scenario["rate"]
+        _mbits(axis, times, bps, "background", mean, linewidth=1.2, color=GREY)
+    _level(axis, result["total"]["fair_share_bps"] / 1e6, "fair share")
     axis.set_ylim(bottom=0)
     axis.set_ylabel(f"throughput (Mbit/s, means of {result['series']['interval']:g} s)")
     _legend(axis, "flow  (mean, Mbit/s)")
@@ -185,13 +190,7 @@ def draw_queue(result: dict[str, Any]) -> Any:
         markersize=3,
         label=f"ping, less {base:g}",
     )
-    axis.axhline(
-        delay["full"],
-        color="black",
-        linestyle=":",
-        linewidth=1,
-        label=f"buffer full  ({delay['full']:.1f})",
-    )
+    _level(axis, delay["full"], "buffer full")
     axis.set_ylim(0, 1.08 * max(delay["full"], delay["max"]))
     axis.set_ylabel("queue delay (ms)")
     _legend(axis, "ms")
@@ -209,17 +208,9 @@ def draw_background(result: dict[str, Any]) -> Any:
     counted = "in_progress" in curves
     figure, axes = _new(result, HEIGHT, 2 if counted else 1)
     times = result["series"]["throughput"]["time"]
-    axes[0].plot(
-        times,
-        [bps / 1e6 for bps in curves["bps"]],
-        color=COLOURS[0],
-        linewidth=1.2,
-        label=f"came through  ({found['carried'] * rate / 1e6:.1f})",
-    )
-    asked = found["asked"] * rate / 1e6
-    axes[0].axhline(
-        asked, color="black", linestyle=":", linewidth=1, label=f"asked for  ({asked:.1f})"
-    )
+    look = {"color": COLOURS[0], "linewidth": 1.2}
+    _mbits(axes[0], times, curves["bps"], "came through", found["carried"] * rate, **look)
+    _level(axes[0], found["asked"] * rate / 1e6, "asked for")
     axes[0].set_ylabel("Mbit/s")
     axes[0].set_ylim(bottom=0)
     _legend(axes[0], "Mbit/s, with headers")

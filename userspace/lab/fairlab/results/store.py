@@ -60,6 +60,15 @@ def working_directory(parent: Path) -> Iterator[Path]:
         shutil.rmtree(work, ignore_errors=True)
 
 
+def about(date: datetime, tree: Path | None) -> dict[str, Any]:
+    """What made a result, and when."""
+    return {
+        "fairlab": __version__,
+        "project": host.project_version(tree),
+        "date": date.astimezone(UTC).isoformat(timespec="seconds"),
+    }
+
+
 def evaluate(work: Path, date: datetime, tree: Path | None) -> dict[str, Any]:
     """Check and evaluate the raw data in WORK, and store the result there."""
     measurement = analysis.Measurement.read(work)
@@ -67,9 +76,7 @@ def evaluate(work: Path, date: datetime, tree: Path | None) -> dict[str, Any]:
     document = measurement.document
     busy_rate = validity.busy_rate(measurement)
     result = {
-        "fairlab": __version__,
-        "project": host.project_version(tree),
-        "date": date.astimezone(UTC).isoformat(timespec="seconds"),
+        **about(date, tree),
         "name": flow_set_name(measurement.scenario),
         **{name: document[name] for name in ("scenario", "kernel", "engine", "tools", "modules")},
         "settings": document["settings"],
