@@ -2,6 +2,7 @@
 """Registered claims: files with mistakes, and the judgement of measurements."""
 
 import math
+import tomllib
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -120,6 +121,82 @@ def test_stand_ins_are_not_testable_whatever_they_do() -> None:
     assert verdict.judge(excused, (30, 30.1)).verdict == NOT_TESTABLE
 
 
+SIMILAR = """\
+[each]
+coins = [
+  { coin = "bent", least = 85, text = "a {coin} coin has heads" },
+  { coin = "fair", least = 45, seeds = 2 },
+]
+
+[[group]]
+each = ["coins"]
+study = "bent-coin"
+quotation = "nearly always"
+place = "page 2"
+class = "words"
+unit = "%"
+two_sided = false
+tolerance.least = "{least}"
+tolerance.reason = "words: no number"
+statistic = "each run"
+algorithm = "coin"
+cases = ["{coin}"]
+seeds = 1
+
+[[group.claim]]
+id = "{coin}-heads"
+text = "heads"
+
+[[group.claim]]
+each = []
+id = "tails"
+text = "tails"
+tolerance.least = 1
+tolerance.reason = "words: no number"
+cases = ["bent"]
+
+[[why]]
+of = ["bent-coin/fair-heads"]
+why = "The coin is new"
+"""
+HEAD = COINS.split("[[group]]")[0]
+
+
+def test_similar_claims_are_written_once(tmp_path: Path) -> None:
+    claims = read(tmp_path, HEAD + SIMILAR).claims
+    assert [(one.id, one.cases, one.least, one.seeds, one.text, one.why) for one in claims] == [
+        ("bent-heads", ("bent",), 85, 1, "heads", ""),
+        ("fair-heads", ("fair",), 45, 2, "heads", "The coin is new"),
+        ("tails", ("bent",), 1, 1, "tails", ""),
+    ]
+    plain = SIMILAR[SIMILAR.index("[[group]]") :].replace('each = ["coins"]\n', "")
+    for blank, value in (("{coin}", "fair"), ('"{least}"', "45"), ("seeds = 1", "seeds = 2")):
+        plain = plain.replace(blank, value)
+    assert read(tmp_path, HEAD + plain).claims[0].sha256 == claims[1].sha256
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "message"),
+    [
+        ("least = 45,", "most = 45,", 12, "'most' is not known"),
+        ("seeds = 2", 'seeds = "2"', 12, "seeds = '2' is not valid"),
+        ("least = 45,", "", 30, "its tables of [each] have no 'least'"),
+        ('each = ["coins"]', 'each = ["dice"]', 16, "each 'dice' is not one of coins"),
+        ('each = ["coins"]', "each = 2", 16, "each '2' is not one of coins"),
+        ('of = ["bent-coin/fair-heads"]', 'of = ["heads"]', 43, "no claim 'heads' is above"),
+        ('id = "tails"', 'id = "tails"\nsource = "dice"', 1, "No such file"),
+    ],
+)
+def test_mistakes_in_lists_are_refused_with_their_line(
+    tmp_path: Path, old: str, new: str, line: int, message: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        read(tmp_path, HEAD + SIMILAR.replace(old, new, 1))
+    assert message in str(caught.value)
+    if "No such file" not in message:
+        assert str(caught.value).startswith(f"{tmp_path / 'claims.toml'}:{line}: ")
+
+
 # --- the project's claims -----------------------------------------------------------------------
 
 
@@ -137,7 +214,7 @@ def test_claims_are_of_studies_and_their_cases() -> None:
 def test_only_slbn_as_published_runs_for_its_claims() -> None:
     """A claim of the paper that another form judges is refused."""
     path = registry.OWN / "slbn.toml"
-    assert '"slbn"' not in path.read_text().split("[[group]]")[0]
+    assert "slbn" not in tomllib.loads(path.read_text())["source"]["algorithms"]
     sources = {source.name: source for source in registry.sources()}
     assert {claim.algorithm for claim in sources["slbn"].claims if "slbn" in claim.algorithm} <= {
         *("slbn-paper", "slbn-paper, pfifo", "slbn-paper, erica, rcp", "slbn-paper, bfyz"),

@@ -7,22 +7,30 @@ source:
 
     [source]       title; algorithms: what may run for its claims; stand_ins: those of them that
                    only resemble what they are named after; ours: nothing is published
+    [each]         lists of tables, by name: what similar claims differ by
     [[group]]      fields that several claims share; study: theirs
     [[group.claim]]  a claim: one statement, and how it is judged (FIELDS)
+    [[why]]        why: the likely reason why the claims `of`, as STUDY/ID, are not consistent
     [[content]]    a page or slide: what it has, and whether it is reproduced (STATES)
     [[erratum]]    an error of the source
+
+A group or a claim with `each`, names of lists in [each], is there once for each table of the list,
+or for each combination of them.  A table's keys are fields of the claim, or names: "{name}" in a
+field is replaced by the value.  A claim's own field comes before that of a table, and both before
+that of the group.
 
 A mistake in a file is an error with the file and the line.
 """
 
 import functools
 import hashlib
+import itertools
 import json
 import math
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -93,11 +101,15 @@ OPTIONAL: dict[str, type | tuple[type, ...]] = {
     "unit_is_our_reading": bool,
     "not_testable": str,  # why
     "why": str,  # the likely reason, if it is not consistent
+    "source": str,  # the file whose [source] it belongs to, if not this one
 }
 
 SOURCE_FIELDS: dict[str, type | tuple[type, ...]] = {"title": str, "algorithms": list}
 ROW_FIELDS: dict[str, type | tuple[type, ...]] = {"place": str, "text": str}
+WHY_FIELDS: dict[str, type | tuple[type, ...]] = {"of": list, "why": str}
 HEAD = re.compile(r"\[\[?\s*([\w.]+)\s*\]")
+#: The place of a value of [each] in a field.
+BLANK = re.compile(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True)
@@ -120,6 +132,7 @@ class Claim:
     seeds: int
     ours: bool
     sha256: str
+    source: str = ""
     value: float | None = None
     unit_is_our_reading: bool = False
     not_testable: str = ""
@@ -158,13 +171,13 @@ class Place:
 
     path: Path
     lines: Sequence[str]
-    #: the lines of the table, and of the group that it is in
+    #: the lines of the table; for a claim, also of [each] and of its group
     spans: tuple[range, ...]
     table: dict[str, Any] = field(default_factory=dict)
 
     def fail(self, reason: str, key: str = "") -> UsageError:
         """The error REASON at the line of KEY; without it, or if it is missing, of the table."""
-        own = re.compile(rf"\s*{re.escape(key)}\s*[.=]")
+        own = re.compile(rf"(?:.*[{{,])?\s*{re.escape(key)}\s*[.=]")
         found = (n for span in self.spans for n in span if key and own.match(self.lines[n]))
         line = next(found, self.spans[0].start)
         return UsageError(f"{self.path}:{line + 1}: {reason}")
@@ -191,27 +204,83 @@ class Place:
             raise self.fail(f"{key} '{self.table[key]}' is not one of {', '.join(known)}", key)
 
 
+def filled(value: Any, names: dict[str, Any]) -> Any:
+    """VALUE with the blanks of its strings replaced by NAMES; one that is all of a string keeps its
+    type.
+    """
+    if isinstance(value, dict):
+        return {key: filled(inner, names) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [filled(inner, names) for inner in value]
+    if not isinstance(value, str):
+        return value
+    whole = BLANK.fullmatch(value)
+    return names[whole[1]] if whole else BLANK.sub(lambda blank: str(names[blank[1]]), value)
+
+
+def similar(
+    claims: Sequence[Place], group: dict[str, Any], lists: dict[str, Any]
+) -> Iterator[Place]:
+    """The CLAIMS of a GROUP, once for each combination of tables of LISTS that their `each` has."""
+    # Those without `each` of their own are repeated together.
+    for _, run in itertools.groupby(
+        enumerate(claims), lambda one: one[0] if "each" in one[1].table else -1
+    ):
+        alike = [place for _, place in run]
+        each = alike[0].table.get("each", group.get("each"))
+        names = each if isinstance(each, list) else [] if each is None else [each]
+        for name in names:
+            if name not in list(lists):
+                raise alike[0].fail(f"each '{name}' is not one of {', '.join(lists)}", "each")
+        for chosen in itertools.product(*(lists[name] for name in names)):
+            row = {key: value for one in chosen for key, value in one.items()}
+            fields = {key: value for key, value in row.items() if key in FIELDS | OPTIONAL}
+            for place in alike:
+                table = group | fields | place.table
+                table.pop("each", None)
+                spans = place.spans if fields else place.spans[::2]
+                try:
+                    yield replace(place, spans=spans, table=filled(table, row) if row else table)
+                except KeyError as error:
+                    raise place.fail(f"its tables of [each] have no {error}") from None
+
+
+def check_lists(place: Place) -> None:
+    """That [each] has lists of tables, whose keys are fields, or blanks somewhere in the file."""
+    known = {*FIELDS, *OPTIONAL, *BLANK.findall("\n".join(place.lines))}
+    for name, rows in place.table.items():
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise place.fail(f"{name} is not a list of tables", name)
+        for key in (key for row in rows for key in row if key not in known):
+            raise place.fail(f"'{key}' is not known", key)
+
+
 def tables(path: Path, document: dict[str, Any], text: str) -> Iterator[tuple[str, Place]]:
     """The tables of a file by their kind; those of claims have the fields of their groups."""
     lines = text.splitlines()
     heads = [(n, head[1]) for n, line in enumerate(lines) if (head := HEAD.match(line))]
-    groups, claims, others = iter(()), iter(()), {}  # type: ignore[var-annotated]
-    ends = [n for n, _ in heads[1:]] + [len(lines)]
+    claims, others = iter(()), {}  # type: ignore[var-annotated]
     group: dict[str, Any] = {}
-    above = range(0)
+    found: list[Place] = []
+    above = each = range(0)
     groups = iter(document.get("group", ()))
-    for (begin, name), end in zip(heads, ends, strict=True):
+    for (begin, name), (end, following) in itertools.pairwise([*heads, (len(lines), "")]):
         span = range(begin, end)
         if name == "group":
             group, above = dict(next(groups)), span
             claims = iter(group.pop("claim", ()))
         elif name == "group.claim":
-            yield "claim", Place(path, lines, (span, above), group | next(claims))
-        elif name == "source":
+            found.append(Place(path, lines, (span, each, above), next(claims)))
+            if following != name:
+                for one in similar(found, group, document.get("each", {})):
+                    yield "claim", one
+                found = []
+        elif name in ("source", "each"):
+            each = span if name == "each" else each
             yield name, Place(path, lines, (span,), document[name])
-        elif name in ("content", "erratum"):
-            found = others.setdefault(name, iter(document[name]))
-            yield name, Place(path, lines, (span,), next(found))
+        elif name in ("why", "content", "erratum"):
+            rest = others.setdefault(name, iter(document[name]))
+            yield name, Place(path, lines, (span,), next(rest))
         else:
             raise Place(path, lines, (span,)).fail(f"no table '{name}' is known")
 
@@ -271,8 +340,9 @@ def read_claim(place: Place, source: dict[str, Any]) -> Claim:
     if set(ran) & set(source.get("stand_ins", ())) and "not_testable" not in found:
         raise place.fail("a claim about a stand-in is not testable: say why", "algorithm")
     low, high = accepted(place)
-    # The likely reason of a failure is written after the run.
-    hashed = json.dumps({k: v for k, v in found.items() if k != "why"}, sort_keys=True)
+    # The likely reason of a failure is written after the run; the file is not part of a claim.
+    unsaid = ("why", "source")
+    hashed = json.dumps({k: v for k, v in found.items() if k not in unsaid}, sort_keys=True)
     rest = {k: v for k, v in found.items() if k not in ("class", "tolerance", "two_sided")}
     return Claim(
         **rest | {"cases": tuple(found["cases"])},
@@ -285,30 +355,49 @@ def read_claim(place: Place, source: dict[str, Any]) -> Claim:
     )
 
 
-def read(path: Path) -> Source:
-    """The source in a file; UsageError with the line of its first mistake."""
+def parsed(path: Path) -> tuple[str, dict[str, Any]]:
+    """The text of a file, and what it has."""
     try:
         text = path.read_text()
-        document = tomllib.loads(text)
+        return text, tomllib.loads(text)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         line = re.search(r"at line (\d+)", str(error))
         raise UsageError(f"{path}:{line[1] if line else 1}: {error}") from None
+
+
+def read(path: Path) -> Source:
+    """The source in a file, with all its claims; UsageError with the line of its first mistake."""
+    text, document = parsed(path)
     source: dict[str, Any] | None = None
+    heads: dict[str, dict[str, Any]] = {}
     claims: dict[str, Claim] = {}
     rows: dict[str, list[dict[str, str]]] = {"content": [], "erratum": []}
     for kind, place in tables(path, document, text):
         if kind == "source":
             place.check(SOURCE_FIELDS, {"stand_ins": list, "ours": bool})
-            source = place.table
+            source = heads[path.stem] = place.table
         elif source is None:
             raise place.fail("the first table must be [source]")
+        elif kind == "each":
+            if claims:
+                raise place.fail("the table [each] must be above the groups")
+            check_lists(place)
         elif kind == "claim":
-            claim = read_claim(place, source)
+            name = place.table.setdefault("source", path.stem)
+            if name not in heads:
+                heads[name] = parsed(path.with_name(f"{name}.toml"))[1]["source"]
+            claim = read_claim(place, heads[name])
             if claim.name in claims:
                 raise place.fail(f"id '{claim.name}' is not unique", "id")
             claims[claim.name] = claim
+        elif kind == "why":
+            place.check(WHY_FIELDS, {})
+            for name in place.table["of"]:
+                if name not in claims:
+                    raise place.fail(f"no claim '{name}' is above", "of")
+                claims[name] = replace(claims[name], why=place.table["why"])
         else:
             content = kind == "content"
             place.check(ROW_FIELDS | ({"state": str} if content else {}), {"where": str})
@@ -317,10 +406,13 @@ def read(path: Path) -> Source:
             rows[kind].append(place.table)
     if source is None:
         raise UsageError(f"{path}:1: there is no table [source]")
-    known = tuple(claims.values())
-    ours = bool(source.get("ours", False))
     return Source(
-        path.stem, source["title"], ours, known, tuple(rows["content"]), tuple(rows["erratum"])
+        path.stem,
+        source["title"],
+        bool(source.get("ours", False)),
+        tuple(claims.values()),
+        tuple(rows["content"]),
+        tuple(rows["erratum"]),
     )
 
 
@@ -331,8 +423,12 @@ def sources(studies: Path | None = None) -> tuple[Source, ...]:
     The published ones first.
     """
     if studies is None:
-        found = [read(path) for path in sorted(OWN.glob("*.toml"))]
-        return tuple(sorted(found, key=lambda one: one.ours))
+        found = sorted(map(read, sorted(OWN.glob("*.toml"))), key=lambda one: one.ours)
+        claims = [claim for one in found for claim in one.claims]
+        return tuple(
+            replace(one, claims=tuple(claim for claim in claims if claim.source == one.name))
+            for one in found
+        )
     beside = studies.with_suffix(".toml")
     return (read(beside),) if beside.exists() else ()
 

@@ -3,8 +3,8 @@
 
 The paper's algorithm and the one of this project are not the same: ours plans and commits rates
 (docs/protocol.md), and never assigns more than a link has.  So each figure of the paper runs the
-paper's form, the only one that may run for the claims in claims/slbn.toml.  Ours is beside it, with
-claims of its own in claims/fairpath.toml.
+paper's form, the only one that may run for the paper's claims (claims/slbn.toml).  Ours is beside
+it, with claims of this project's source (claims/fairpath.toml).
 """
 
 from typing import Any
