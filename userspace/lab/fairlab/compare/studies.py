@@ -15,13 +15,12 @@ from fairlab.figures.study import Case, Data, Numbers, Study, Table
 from fairlab.results import statistics
 from fairlab.results.plots import COLOURS, GREY
 
-SEEDS = 10
-
 
 class Comparison(Study):
     """A workload on stacks, under congestion controls."""
 
     source = "this project"
+    count_of_seeds = 10
 
     def __init__(
         self,
@@ -40,9 +39,6 @@ class Comparison(Study):
         self.chosen = cases(stacks, ccs)
         #: cases that this kernel cannot run
         self.without = without
-
-    def seeds(self, quick: bool) -> range:
-        return range(1, 2 if quick else SEEDS + 1)
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
         del quick

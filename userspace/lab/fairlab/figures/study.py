@@ -11,8 +11,9 @@ is in verdict.py.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -63,6 +64,21 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
 
+# A row of a table, by the heads of its columns.
+Row = dict[str, str]
+
+
+def tabular(rows: Callable[[Any, Data], Iterator[Row]]) -> Callable[[Any, Data], Table]:
+    """Study.table() from a method that yields rows, all with the same columns."""
+
+    @wraps(rows)
+    def table(self: Any, data: Data) -> Table:
+        found = list(rows(self, data))
+        return Table(tuple(found[0]), tuple(tuple(row.values()) for row in found))
+
+    return table
+
+
 class Study(ABC):
     """A published figure."""
 
@@ -71,17 +87,16 @@ class Study(ABC):
     source: str  # where it is published
     setting: str  # the published setting
     assumptions: tuple[str, ...] = ()  # where the source does not give the setting
+    #: Seeds of a full set.  Student's factor of the intervals is 2.8 with five, 12.7 with two.
+    count_of_seeds = 5
 
     @abstractmethod
     def cases(self, quick: bool, seed: int) -> list[Case]:
         """The cases for SEED; QUICK: a short subset that shows that the study works."""
 
     def seeds(self, quick: bool) -> Sequence[int]:
-        """The seeds of the runs, unless a user chooses others.
-
-        Student's factor of the intervals is 2.8 with five seeds, 12.7 with two.
-        """
-        return range(1, 2 if quick else 6)
+        """The seeds of the runs, unless a user chooses others."""
+        return range(1, 2 if quick else self.count_of_seeds + 1)
 
     @abstractmethod
     def reduce(self, case: Case, outcome: Any) -> Numbers:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Throughput, queue length and loss by buffer size."""
 
+from collections.abc import Iterator
 from itertools import pairwise
 from statistics import fmean
 from typing import Any
@@ -9,8 +10,6 @@ from fairlab.figures.studies.bic.common import (
     AIMD,
     BIC,
     KINDS,
-    MEGA,
-    MTU,
     RENO,
     RTT,
     SLIDES,
@@ -21,12 +20,13 @@ from fairlab.figures.studies.bic.common import (
     curves,
     kinds_of,
     long_flows,
+    over,
+    runs_of,
     values_of,
 )
 from fairlab.figures.studies.spread import gaps, spread
-from fairlab.figures.study import Case, Data, Numbers, Study, Table
+from fairlab.figures.study import Case, Data, Numbers, Row, Study, tabular
 from fairlab.figures.verdict import Measured
-from fairlab.results.experiment import Experiment
 from fairlab.results.outcome import Outcome
 
 
@@ -53,22 +53,13 @@ class Buffer(Study):
         mega = self.QUICK_RATE if quick else self.RATE
         seconds = self.QUICK_SECONDS if quick else self.SECONDS
         return [
-            Case(f"{kind.key}-{part:g}", self.experiment(kind, part, mega, seconds, seed))
+            Case(
+                f"{kind.key}-{part:g}",
+                over(mega, part, (long_flows(kind, "a", 5),), seconds, self.WARMUP, seed),
+            )
             for part in buffers
             for kind in kinds
         ]
-
-    def experiment(self, kind: Kind, part: float, mega: int, seconds: int, seed: int) -> Experiment:
-        rate = mega * MEGA
-        return Experiment(
-            rate=rate,
-            buffer=max(1, round(part * bdp(rate, RTT))),
-            groups=(long_flows(kind, "a", 5),),
-            seconds=seconds,
-            warmup=self.WARMUP,
-            seed=seed,
-            mtu=MTU,
-        )
 
     def reduce(self, case: Case, outcome: Outcome) -> Numbers:
         what = outcome.what
@@ -137,18 +128,13 @@ class Buffer(Study):
         panels[2].minorticks_off()
         panels[2].set_xlabel("buffer (BDP)")
 
-    def table(self, data: Data) -> Table:
-        rows = [
-            (
-                f"{part:g}",
-                kind.label,
-                spread([100 * run["throughput"] for run in runs], 1),
-                spread([100 * run["filled"] for run in runs], 0),
-                f"{fmean(run['loss'] for run in runs):.1e}",
-            )
-            for part in axis_values(data)
-            for kind in kinds_of(data)
-            if (runs := data.get(f"{kind.key}-{part:g}", ()))
-        ]
-        columns = ("buffer, BDP", "protocol", "throughput, %", "buffer occupancy, %", "loss")
-        return Table(columns, tuple(rows))
+    @tabular
+    def table(self, data: Data) -> Iterator[Row]:
+        for part, kind, runs in runs_of(data):
+            yield {
+                "buffer, BDP": f"{part:g}",
+                "protocol": kind.label,
+                "throughput, %": spread([100 * run["throughput"] for run in runs], 1),
+                "buffer occupancy, %": spread([100 * run["filled"] for run in runs], 0),
+                "loss": f"{fmean(run['loss'] for run in runs):.1e}",
+            }

@@ -2,16 +2,16 @@
 """The protocols, settings and plots that the studies of BIC share."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 from typing import Any
 
-from fairlab.figures.study import Data
+from fairlab.figures.study import Data, Numbers
 from fairlab.model import headers
 from fairlab.model.background import Background
-from fairlab.results.experiment import Group, Stream
+from fairlab.results.experiment import Experiment, Group, Stream
 from fairlab.results.plots import COLOURS, GREY
 
 SLIDES = "I. Rhee, L. Xu: Congestion Control on High-Speed Networks (slides on BIC-TCP)"
@@ -56,12 +56,37 @@ def long_flows(kind: Kind, name: str, count: int, rtt: int = RTT) -> Group:
     )
 
 
-def web_traffic(rtt: int, fraction: float, rate: int) -> tuple[Group, Group]:
+def web_traffic(rtt: int, fraction: float, mega: int) -> tuple[Group, Group]:
     """Background traffic in both directions: short TCP flows, like web traffic."""
-    load = Background(fraction, sizes="pareto:1.5", mean=100_000, peak=min(rate // 4, 10 * MEGA))
+    peak = min(mega * MEGA // 4, 10 * MEGA)
+    load = Background(fraction, sizes="pareto:1.5", mean=100_000, peak=peak)
     return (
         Group("web", rtt, background=load),
         Group("back", rtt, reverse=True, background=load),
+    )
+
+
+def over(
+    mega: int,
+    part: float,
+    groups: tuple[Group, ...],
+    seconds: float,
+    warmup: float,
+    seed: int,
+    rtt: int = RTT,
+    **more: Any,
+) -> Experiment:
+    """GROUPS over a link of MEGA Mbit/s with a buffer of PART of its bandwidth-delay product."""
+    rate = mega * MEGA
+    return Experiment(
+        rate=rate,
+        buffer=max(1, round(part * bdp(rate, rtt))),
+        groups=groups,
+        seconds=seconds,
+        warmup=warmup,
+        seed=seed,
+        mtu=MTU,
+        **more,
     )
 
 
@@ -78,6 +103,14 @@ def axis_values(data: Data) -> list[float]:
 def kinds_of(data: Data) -> list[Kind]:
     """The protocols among cases KIND-VALUE, in the order of KINDS."""
     return [kind for kind in KINDS if any(name.startswith(f"{kind.key}-") for name in data)]
+
+
+def runs_of(data: Data) -> Iterator[tuple[float, Kind, Sequence[Numbers]]]:
+    """The cases KIND-VALUE that have runs: their values, protocols and runs."""
+    for value in axis_values(data):
+        for kind in kinds_of(data):
+            if runs := data.get(f"{kind.key}-{value:g}"):
+                yield value, kind, runs
 
 
 WIDTH = 6.4  # inches; small, so that text is legible on a phone

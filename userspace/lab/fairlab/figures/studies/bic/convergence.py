@@ -14,8 +14,8 @@ from fairlab.figures.studies.bic.common import (
     RTT,
     SLIDES,
     WIDTH,
-    bdp,
     long_flows,
+    over,
     values_of,
 )
 from fairlab.figures.studies.bic.rules import CUT, BicWindow
@@ -102,33 +102,16 @@ class Convergence(Study):
 
     def search(self, seed: int) -> Experiment:
         """A flow beside a constant load that ends."""
-        rate = self.RATE * MEGA
         packet = MTU - headers.DATAGRAM
         other = Stream("udp", rate=self.OTHER * MEGA, packet=packet, stop=self.LEAVES)
-        return Experiment(
-            rate=rate,
-            buffer=round(self.BUFFER * bdp(rate, RTT)),
-            groups=(long_flows(BIC, "a", 1), Group("other", RTT, (other,))),
-            seconds=self.SEARCH_SECONDS,
-            warmup=5,
-            seed=seed,
-            mtu=MTU,
-            look=0.02,
-        )
+        groups = (long_flows(BIC, "a", 1), Group("other", RTT, (other,)))
+        return over(self.RATE, self.BUFFER, groups, self.SEARCH_SECONDS, 5, seed, look=0.02)
 
     def share(self, seconds: int, seed: int) -> Experiment:
         """Two flows, one after the other."""
-        rate = self.RATE * MEGA
         streams = (Stream(BIC.cc), Stream(BIC.cc, start=self.JOINS))
-        return Experiment(
-            rate=rate,
-            buffer=round(self.BUFFER * bdp(rate, RTT)),
-            groups=(Group("a", RTT, streams, settings=BIC.settings),),
-            seconds=seconds,
-            warmup=5,
-            seed=seed,
-            mtu=MTU,
-        )
+        groups = (Group("a", RTT, streams, settings=BIC.settings),)
+        return over(self.RATE, self.BUFFER, groups, seconds, 5, seed)
 
     def reduce(self, case: Case, outcome: Outcome) -> Numbers:
         if case.name == "search":

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """TCP friendliness: two flows of each protocol beside two Reno flows."""
 
+from collections.abc import Iterator
 from statistics import fmean
 from typing import Any, ClassVar
 
@@ -8,23 +9,22 @@ from fairlab.figures.studies.bic.common import (
     AIMD,
     HSTCP,
     KINDS,
-    MEGA,
-    MTU,
     RENO,
     RTT,
     SLIDES,
     WIDTH,
     Kind,
     axis_values,
-    bdp,
     kinds_of,
     long_flows,
+    over,
     rate_label,
+    runs_of,
     values_of,
     web_traffic,
 )
 from fairlab.figures.studies.spread import ratios, spread
-from fairlab.figures.study import Case, Data, Numbers, Study, Table
+from fairlab.figures.study import Case, Data, Numbers, Row, Study, tabular
 from fairlab.figures.verdict import Measured
 from fairlab.results.experiment import Experiment
 from fairlab.results.outcome import Outcome
@@ -67,20 +67,12 @@ class Friendliness(Study):
         ]
 
     def experiment(self, kind: Kind, mega: int, seconds: int, seed: int) -> Experiment:
-        rate = mega * MEGA
-        return Experiment(
-            rate=rate,
-            buffer=bdp(rate, RTT),
-            groups=(
-                long_flows(RENO, "tcp", 2),
-                long_flows(kind, "fast", 2),
-                *web_traffic(RTT, self.BESIDE, rate),
-            ),
-            seconds=seconds,
-            warmup=self.WARMUP,
-            seed=seed,
-            mtu=MTU,
+        groups = (
+            long_flows(RENO, "tcp", 2),
+            long_flows(kind, "fast", 2),
+            *web_traffic(RTT, self.BESIDE, mega),
         )
+        return over(mega, 1, groups, seconds, self.WARMUP, seed)
 
     def reduce(self, case: Case, outcome: Outcome) -> Numbers:
         tcp, fast = sum(outcome.goodputs("tcp")), sum(outcome.goodputs("fast"))
@@ -145,21 +137,14 @@ class Friendliness(Study):
         panels[0].set_title("2 Reno flows in grey", fontsize=10, loc="right", color=GREY)
         panels[-1].set_xlabel("share of the link (%); black: range over seeds")
 
-    def table(self, data: Data) -> Table:
-        rows = []
-        for mega in axis_values(data):
-            for kind in kinds_of(data):
-                runs = data.get(f"{kind.key}-{mega:g}", ())
-                if runs:
-                    rows.append(
-                        (
-                            rate_label(mega),
-                            kind.label,
-                            spread([100 * run["tcp"] for run in runs], 1),
-                            spread([100 * run["fast"] for run in runs], 1),
-                            spread([100 * run["web"] for run in runs], 1),
-                            f"{100 * self.friendliness(data, kind, mega):.0f}",
-                        )
-                    )
-        columns = ("link", "beside", "2 Reno, %", "2 of it, %", "background, %", "Reno keeps, %")
-        return Table(columns, tuple(rows))
+    @tabular
+    def table(self, data: Data) -> Iterator[Row]:
+        for mega, kind, runs in runs_of(data):
+            yield {
+                "link": rate_label(mega),
+                "beside": kind.label,
+                "2 Reno, %": spread([100 * run["tcp"] for run in runs], 1),
+                "2 of it, %": spread([100 * run["fast"] for run in runs], 1),
+                "background, %": spread([100 * run["web"] for run in runs], 1),
+                "Reno keeps, %": f"{100 * self.friendliness(data, kind, mega):.0f}",
+            }

@@ -2,14 +2,13 @@
 """Response functions: mean window by loss probability."""
 
 import math
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from fairlab.figures.studies.bic.common import (
     AIMD,
     BIC,
     KINDS,
-    MEGA,
-    MTU,
     PAPER,
     RENO,
     RTT,
@@ -17,15 +16,16 @@ from fairlab.figures.studies.bic.common import (
     WIDTH,
     Kind,
     axis_values,
-    bdp,
     kinds_of,
     long_flows,
     name_ends,
+    over,
+    runs_of,
     values_of,
 )
 from fairlab.figures.studies.bic.rules import RESPONSES, simulated
 from fairlab.figures.studies.spread import ratios, spread
-from fairlab.figures.study import Case, Data, Numbers, Study, Table
+from fairlab.figures.study import Case, Data, Numbers, Row, Study, tabular
 from fairlab.figures.verdict import Measured
 from fairlab.results.experiment import Experiment
 from fairlab.results.outcome import Outcome
@@ -70,21 +70,11 @@ class Response(Study):
         ]
 
     def experiment(self, kind: Kind, loss: float, count: int, seed: int) -> Experiment:
-        rate = self.RATE * MEGA
         took = count / loss / RESPONSES[kind.key](loss) * RTT / 1e6
         warmup = self.WARMUP_SECONDS + round(self.WARMUP_SHARE * took)
         seconds = warmup + math.ceil(took)
-        return Experiment(
-            rate=rate,
-            buffer=bdp(rate, RTT),
-            groups=(long_flows(kind, "a", 1),),
-            seconds=seconds,
-            warmup=warmup,
-            seed=seed,
-            mtu=MTU,
-            loss=loss,
-            look=max(0.1, seconds / 500),
-        )
+        flow, look = long_flows(kind, "a", 1), max(0.1, seconds / 500)
+        return over(self.RATE, 1, (flow,), seconds, warmup, seed, loss=loss, look=look)
 
     def reduce(self, case: Case, outcome: Outcome) -> Numbers:
         what = outcome.what
@@ -152,17 +142,14 @@ class Response(Study):
         axis.set_xlabel("loss probability")
         axis.set_ylabel("packets per round trip")
 
-    def table(self, data: Data) -> Table:
-        rows = [
-            (
-                f"{p:g}",
-                kind.label,
-                f"{RESPONSES[kind.key](p):.0f}" if p <= self.REGIME.get(kind.key, 1) else "–",
-                f"{simulated(kind.key, p):.0f}",
-                spread(values, 0),
-            )
-            for p in sorted(axis_values(data), reverse=True)
-            for kind in kinds_of(data)
-            if (values := values_of(data, f"{kind.key}-{p:g}", "packets"))
-        ]
-        return Table(("p", "protocol", "formula", "simulated rules", "measured"), tuple(rows))
+    @tabular
+    def table(self, data: Data) -> Iterator[Row]:
+        for p, kind, runs in sorted(runs_of(data), key=lambda one: -one[0]):
+            formula = RESPONSES[kind.key](p)
+            yield {
+                "p": f"{p:g}",
+                "protocol": kind.label,
+                "formula": f"{formula:.0f}" if p <= self.REGIME.get(kind.key, 1) else "–",
+                "simulated rules": f"{simulated(kind.key, p):.0f}",
+                "measured": spread([run["packets"] for run in runs], 0),
+            }

@@ -2,6 +2,7 @@
 """Throughput ratio of two flows with different round-trip times."""
 
 import math
+from collections.abc import Iterator
 from itertools import pairwise
 from statistics import fmean, geometric_mean
 from typing import Any, ClassVar
@@ -10,21 +11,20 @@ from fairlab.figures import registry
 from fairlab.figures.studies.bic.common import (
     BIC,
     FAST,
-    MEGA,
-    MTU,
     SLIDES,
     STCP,
     WIDTH,
     Kind,
     axis_values,
-    bdp,
     kinds_of,
     long_flows,
+    over,
+    runs_of,
     values_of,
     web_traffic,
 )
 from fairlab.figures.studies.spread import ratios, spread
-from fairlab.figures.study import Case, Data, Numbers, Study, Table
+from fairlab.figures.study import Case, Data, Numbers, Row, Study, tabular
 from fairlab.figures.verdict import Measured
 from fairlab.results.experiment import Experiment
 from fairlab.results.outcome import Outcome
@@ -78,21 +78,13 @@ class RttFairness(Study):
         ]
 
     def experiment(self, kind: Kind, ratio: int, mega: int, seconds: int, seed: int) -> Experiment:
-        rate = mega * MEGA
         warmup = self.WARMUP if seconds == self.SECONDS else self.QUICK_WARMUP
-        return Experiment(
-            rate=rate,
-            buffer=bdp(rate, self.BASE),
-            groups=(
-                long_flows(kind, "near", 1, self.BASE),
-                long_flows(kind, "far", 1, self.BASE * ratio),
-                *web_traffic(self.BASE, self.BESIDE, rate),
-            ),
-            seconds=seconds,
-            warmup=warmup,
-            seed=seed,
-            mtu=MTU,
+        groups = (
+            long_flows(kind, "near", 1, self.BASE),
+            long_flows(kind, "far", 1, self.BASE * ratio),
+            *web_traffic(self.BASE, self.BESIDE, mega),
         )
+        return over(mega, 1, groups, seconds, warmup, seed, self.BASE)
 
     def reduce(self, case: Case, outcome: Outcome) -> Numbers:
         (near,), (far,) = outcome.goodputs("near"), outcome.goodputs("far")
@@ -162,27 +154,16 @@ class RttFairness(Study):
         axis.set_xlabel("RTT of the first flow : of the second")
         axis.set_ylabel("throughput of the first : second")
 
-    def table(self, data: Data) -> Table:
-        rows = []
-        for ratio in map(int, axis_values(data)):
-            for kind in kinds_of(data):
-                runs = data.get(f"{kind.key}-{ratio}", ())
-                if not runs:
-                    continue
-                theory = self.theory(kind, ratio)
-                rows.append(
-                    (
-                        f"1 : {ratio}",
-                        kind.label,
-                        f"{published(kind, ratio):g}",
-                        spread([run["ratio"] for run in runs], 1, mean=geometric_mean),
-                        "∞" if math.isinf(theory) else f"{theory:.3g}",
-                        f"{fmean(run['near'] for run in runs) / 1e6:.0f}",
-                        f"{fmean(run['far'] for run in runs) / 1e6:.1f}",
-                    )
-                )
-        columns = (
-            "RTTs", "protocol", "published", "ours", "theory, synchronised losses",
-            "first, Mbit/s", "second, Mbit/s",
-        )  # fmt: skip
-        return Table(columns, tuple(rows))
+    @tabular
+    def table(self, data: Data) -> Iterator[Row]:
+        for ratio, kind, runs in runs_of(data):
+            theory = self.theory(kind, int(ratio))
+            yield {
+                "RTTs": f"1 : {ratio:g}",
+                "protocol": kind.label,
+                "published": f"{published(kind, int(ratio)):g}",
+                "ours": spread([run["ratio"] for run in runs], 1, mean=geometric_mean),
+                "theory, synchronised losses": "∞" if math.isinf(theory) else f"{theory:.3g}",
+                "first, Mbit/s": f"{fmean(run['near'] for run in runs) / 1e6:.0f}",
+                "second, Mbit/s": f"{fmean(run['far'] for run in runs) / 1e6:.1f}",
+            }

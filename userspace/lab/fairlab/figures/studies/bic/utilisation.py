@@ -1,30 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0
 """Utilisation of fast links by five flows."""
 
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from fairlab.figures.studies.bic.common import (
     BIC,
     KINDS,
-    MEGA,
-    MTU,
     RENO,
-    RTT,
     SLIDES,
     WIDTH,
     Kind,
     axis_values,
-    bdp,
     curves,
     kinds_of,
     long_flows,
+    over,
     rate_label,
     values_of,
 )
 from fairlab.figures.studies.spread import gaps, percent, spread
-from fairlab.figures.study import Case, Data, Numbers, Study, Table
+from fairlab.figures.study import Case, Data, Numbers, Row, Study, tabular
 from fairlab.figures.verdict import Measured
-from fairlab.results.experiment import Experiment
 from fairlab.results.outcome import Outcome
 
 
@@ -62,22 +59,14 @@ class Utilisation(Study):
     def cases(self, quick: bool, seed: int) -> list[Case]:
         rates = {155: (20, 1)} if quick else self.RATES
         return [
-            Case(f"{kind.key}-{mega}", self.experiment(kind, mega, seconds, seed), last)
+            Case(
+                f"{kind.key}-{mega}",
+                over(mega, self.BUFFER, (long_flows(kind, "a", 5),), seconds, self.WARMUP, seed),
+                last,
+            )
             for mega, (seconds, last) in rates.items()
             for kind in ((RENO, BIC) if quick else KINDS)
         ]
-
-    def experiment(self, kind: Kind, mega: int, seconds: int, seed: int) -> Experiment:
-        rate = mega * MEGA
-        return Experiment(
-            rate=rate,
-            buffer=max(1, round(self.BUFFER * bdp(rate, RTT))),
-            groups=(long_flows(kind, "a", 5),),
-            seconds=seconds,
-            warmup=self.WARMUP,
-            seed=seed,
-            mtu=MTU,
-        )
 
     def reduce(self, case: Case, outcome: Outcome) -> Numbers:
         return {
@@ -120,15 +109,14 @@ class Utilisation(Study):
         axis.set_xlabel("rate of the link")
         axis.set_title("5 flows, RTT 100 ms, buffer 0.1 BDP", fontsize=10, loc="left")
 
-    def table(self, data: Data) -> Table:
-        kinds, rates = kinds_of(data), axis_values(data)
-        rows = []
-        for mega in rates:
-            cells = [values_of(data, f"{kind.key}-{mega:g}", "utilisation") for kind in kinds]
-            rows.append(
-                (
-                    rate_label(mega),
-                    *(spread([100 * v for v in cell], 1) if cell else "" for cell in cells),
-                )
-            )
-        return Table(("link, % used", *(kind.label for kind in kinds)), tuple(rows))
+    @tabular
+    def table(self, data: Data) -> Iterator[Row]:
+        for mega in axis_values(data):
+            cells = {
+                kind.label: values_of(data, f"{kind.key}-{mega:g}", "utilisation")
+                for kind in kinds_of(data)
+            }
+            yield {"link, % used": rate_label(mega)} | {
+                label: spread(percent(values), 1) if values else ""
+                for label, values in cells.items()
+            }

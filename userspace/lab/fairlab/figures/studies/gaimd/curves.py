@@ -3,6 +3,7 @@
 
 import math
 import statistics
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -28,7 +29,7 @@ from fairlab.figures.studies.gaimd.model import (
     monotone,
 )
 from fairlab.figures.studies.spread import ratios, spread
-from fairlab.figures.study import Case, Data, Numbers, Study, Table
+from fairlab.figures.study import Case, Data, Numbers, Row, Study, tabular
 from fairlab.figures.verdict import Measured
 from fairlab.results.outcome import Outcome
 
@@ -128,22 +129,19 @@ class Curves(Study):
         """GAIMD's rate divided by Reno's."""
         return [run["ratio"] for run in data[f"b{1000 * beta:.0f}-{way}-{n}"]]
 
-    def table(self, data: Data) -> Table:
-        rows = []
+    @tabular
+    def table(self, data: Data) -> Iterator[Row]:
         for name, runs in data.items():
             beta, way, n = name.split("-")
             value = int(beta[1:]) / 1000
-            rows.append(
-                (
-                    f"{value:g}",
-                    WAYS[way] if value != 0.5 else "any",
-                    f"{alpha_by(way, value):.3f}",
-                    f"{n} + {n}",
-                    f"{100 * statistics.fmean(run['p'] for run in runs):.1f} %",
-                    spread([run["ratio"] for run in runs]),
-                )
-            )
-        return Table(("β", "α is", "α", "flows", "p of Reno", "GAIMD / Reno"), tuple(rows))
+            yield {
+                "β": f"{value:g}",
+                "α is": WAYS[way] if value != 0.5 else "any",
+                "α": f"{alpha_by(way, value):.3f}",
+                "flows": f"{n} + {n}",
+                "p of Reno": f"{100 * statistics.fmean(run['p'] for run in runs):.1f} %",
+                "GAIMD / Reno": spread([run["ratio"] for run in runs]),
+            }
 
     def draw(self, figure: Any, data: Data) -> None:
         """The curves; below, the measured shares in Linux."""

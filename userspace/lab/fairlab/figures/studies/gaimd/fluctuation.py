@@ -2,6 +2,7 @@
 """Variation of the send rate."""
 
 import statistics
+from collections.abc import Iterator
 from typing import Any
 
 from fairlab.figures.studies.gaimd.common import (
@@ -20,7 +21,7 @@ from fairlab.figures.studies.gaimd.common import (
 )
 from fairlab.figures.studies.gaimd.model import CHOSEN, steadiness
 from fairlab.figures.studies.spread import spread
-from fairlab.figures.study import Case, Data, Numbers, Study, Table
+from fairlab.figures.study import Case, Data, Numbers, Row, Study, tabular
 from fairlab.figures.verdict import Measured
 from fairlab.results.outcome import Outcome
 
@@ -86,19 +87,16 @@ class Fluctuation(Study):
         cov = [{kind: statistics.fmean(run[kind]["cov"]) for kind in LOOKS} for run in data["red"]]
         return {"cov": [one[GAIMD] / one[TCP] for one in cov]}
 
-    def table(self, data: Data) -> Table:
-        rows = []
+    @tabular
+    def table(self, data: Data) -> Iterator[Row]:
         for kind, beta in ((TCP, 0.5), (GAIMD, CHOSEN[1])):
             runs = [run[kind] for run in data["red"]]
-            rows.append(
-                (
-                    NAMES[kind],
-                    spread([value for run in runs for value in run["cov"]]),
-                    f"{steadiness(beta):.3f}",
-                    spread([value for run in runs for value in run["mbit"]]),
-                )
-            )
-        return Table(("flows", "CoV", "AIMD, Poisson losses", "Mbit/s"), tuple(rows))
+            yield {
+                "flows": NAMES[kind],
+                "CoV": spread([value for run in runs for value in run["cov"]]),
+                "AIMD, Poisson losses": f"{steadiness(beta):.3f}",
+                "Mbit/s": spread([value for run in runs for value in run["mbit"]]),
+            }
 
     def draw(self, figure: Any, data: Data) -> None:
         """Rates of the first seed's flows over time; each flow's CoV, of all seeds."""

@@ -2,6 +2,7 @@
 """Accuracy of the send rate formula."""
 
 import statistics
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +28,7 @@ from fairlab.figures.studies.gaimd.common import (
 )
 from fairlab.figures.studies.gaimd.model import alpha_to
 from fairlab.figures.studies.spread import by_seed, factor_apart, mean_of, spread
-from fairlab.figures.study import Case, Data, Numbers, Study, Table
+from fairlab.figures.study import Case, Data, Numbers, Row, Study, tabular
 from fairlab.figures.verdict import Measured
 from fairlab.results.experiment import Experiment
 from fairlab.results.outcome import Outcome
@@ -190,48 +191,31 @@ class Formula(Study):
             "flows-beyond": high - low,
         }
 
-    def table(self, data: Data) -> Table:
-        rows = []
+    @tabular
+    def table(self, data: Data) -> Iterator[Row]:
         for name, runs in data.items():
             load = self.load(name)
+            params = f"({load.alpha:g}, {load.beta:g})"
+            case = f"{params}, {QUEUES[load.queue]}, {load.sources} UDP"
             for kind in (TCP, GAIMD):
                 seen = [run[kind] for run in runs]
                 mean = {
                     key: statistics.fmean(one[key] for one in seen)
                     for key in ("p", "timeouts", "rtt", "t0", "sent")
                 }
-                stack = ", current Linux" if load.modern else ""
-                which = f"({load.alpha:g}, {load.beta:g})" if kind == GAIMD else "Reno"
-                rows.append(
-                    (
-                        f"({load.alpha:g}, {load.beta:g}), {QUEUES[load.queue]},"
-                        f" {load.sources} UDP{stack}",
-                        which,
-                        f"{100 * statistics.fmean(run['loss'] for run in runs):.1f} %",
-                        f"{100 * mean['p']:.1f} %",
-                        f"{100 * mean['timeouts']:.0f} %",
-                        f"{1000 * mean['rtt']:.0f} ms",
-                        f"{1000 * mean['t0']:.0f} ms",
-                        f"{mean['sent']:.1f}/s",
-                        spread([one["ratio"] for one in seen]),
-                        spread([one["ratio_timeouts"] for one in seen]),
-                        spread([one["ratio_lost"] for one in seen]),
-                    )
-                )
-        columns = (
-            "case",
-            "flows",
-            "dropped",
-            "p",
-            "by timeout",
-            "RTT",
-            "T0",
-            "packets",
-            "predicted / sent",
-            "if each timeout counts",
-            "if each lost packet counts",
-        )
-        return Table(columns, tuple(rows))
+                yield {
+                    "case": f"{case}, current Linux" if load.modern else case,
+                    "flows": params if kind == GAIMD else "Reno",
+                    "dropped": f"{100 * statistics.fmean(run['loss'] for run in runs):.1f} %",
+                    "p": f"{100 * mean['p']:.1f} %",
+                    "by timeout": f"{100 * mean['timeouts']:.0f} %",
+                    "RTT": f"{1000 * mean['rtt']:.0f} ms",
+                    "T0": f"{1000 * mean['t0']:.0f} ms",
+                    "packets": f"{mean['sent']:.1f}/s",
+                    "predicted / sent": spread([one["ratio"] for one in seen]),
+                    "if each timeout counts": spread([one["ratio_timeouts"] for one in seen]),
+                    "if each lost packet counts": spread([one["ratio_lost"] for one in seen]),
+                }
 
     def draw(self, figure: Any, data: Data) -> None:
         """Predicted / sent by loss: each queue, single flows, and current Linux."""

@@ -2,7 +2,7 @@
 """GAIMD(0.31, 0.875) against as many Reno flows."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fairlab.figures.studies.gaimd.common import (
@@ -21,7 +21,7 @@ from fairlab.figures.studies.gaimd.common import (
     variation,
 )
 from fairlab.figures.studies.spread import spread
-from fairlab.figures.study import Case, Data, Numbers, Study, Table
+from fairlab.figures.study import Case, Data, Numbers, Row, Study, tabular
 from fairlab.figures.verdict import Measured
 from fairlab.results.outcome import Outcome
 
@@ -44,6 +44,10 @@ def starved(runs: Sequence[Numbers], kind: str) -> float:
     """
     flows: list[float] = [one for run in runs for one in run[kind]]
     return 100 * sum(one < 0.02 for one in flows) / len(flows)
+
+
+def mean_variation(runs: Sequence[Numbers], kind: str) -> str:
+    return f"{statistics.fmean(variation(run[kind]) for run in runs):.2f}"
 
 
 class Friendliness(Study):
@@ -103,40 +107,20 @@ class Friendliness(Study):
             for (bps, queue), by_n in self.groups(data).items()
         }
 
-    def table(self, data: Data) -> Table:
-        rows = []
+    @tabular
+    def table(self, data: Data) -> Iterator[Row]:
         for (bps, queue), by_n in self.groups(data).items():
             for n, runs in by_n.items():
-                means = {
-                    kind: [statistics.fmean(run[kind]) for run in runs] for kind in (TCP, GAIMD)
+                yield {
+                    "bottleneck": f"{bps / 1e6:g} Mbit/s, {QUEUES[queue]}",
+                    "flows": f"{n} + {n}",
+                    "dropped": f"{100 * statistics.fmean(run['loss'] for run in runs):.1f} %",
+                    "Reno": spread([statistics.fmean(run[TCP]) for run in runs]),
+                    "GAIMD": spread([statistics.fmean(run[GAIMD]) for run in runs]),
+                    "CoV, Reno": mean_variation(runs, TCP),
+                    "CoV, GAIMD": mean_variation(runs, GAIMD),
+                    "starved flows": f"{starved(runs, TCP):.0f} %, {starved(runs, GAIMD):.0f} %",
                 }
-                spreads = {
-                    kind: statistics.fmean(variation(run[kind]) for run in runs)
-                    for kind in (TCP, GAIMD)
-                }
-                rows.append(
-                    (
-                        f"{bps / 1e6:g} Mbit/s, {QUEUES[queue]}",
-                        f"{n} + {n}",
-                        f"{100 * statistics.fmean(run['loss'] for run in runs):.1f} %",
-                        spread(means[TCP]),
-                        spread(means[GAIMD]),
-                        f"{spreads[TCP]:.2f}",
-                        f"{spreads[GAIMD]:.2f}",
-                        f"{starved(runs, TCP):.0f} %, {starved(runs, GAIMD):.0f} %",
-                    )
-                )
-        columns = (
-            "bottleneck",
-            "flows",
-            "dropped",
-            "Reno",
-            "GAIMD",
-            "CoV, Reno",
-            "CoV, GAIMD",
-            "starved flows",
-        )
-        return Table(columns, tuple(rows))
 
     def draw(self, figure: Any, data: Data) -> None:
         """Each flow, and the means, over n: a panel for each link and queue."""

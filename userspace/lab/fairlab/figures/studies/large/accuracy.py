@@ -2,7 +2,7 @@
 """Errors at sources and bottlenecks over time: experiments 1a, 2a and 2b."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fairlab.figures.studies.forms import COMMIT, SIMULATED
@@ -10,12 +10,12 @@ from fairlab.figures.studies.large.common import (
     ASSUMPTIONS,
     COLOURS,
     NAMES,
+    SEEDS,
     SOURCE,
     STAND_INS,
-    ten_seeds,
 )
 from fairlab.figures.studies.spread import gaps, ratios
-from fairlab.figures.study import Case, Data, Numbers, Study, Table
+from fairlab.figures.study import Case, Data, Numbers, Row, Study, tabular
 from fairlab.figures.verdict import Measured
 from fairlab.slbn.simulated import Simulated
 
@@ -43,15 +43,13 @@ class Errors(Study):
 
     source = SOURCE
     assumptions = ASSUMPTIONS
+    count_of_seeds = SEEDS
     experiment: str
     algorithms: tuple[str, ...]
     every = 50
     quick_percent = 4
     begin: float  # the time that claims cover [s]: from when joins or churn are under way
     end: float  # until some time after the last change
-
-    def seeds(self, quick: bool) -> Sequence[int]:
-        return ten_seeds(quick)
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
         percent = self.quick_percent if quick else 100
@@ -122,27 +120,21 @@ class Errors(Study):
         for axis in axes[-1]:
             axis.set_xlabel("seconds")
 
-    def table(self, data: Data) -> Table:
-        rows = []
+    @tabular
+    def table(self, data: Data) -> Iterator[Row]:
         for name, runs in data.items():
             moving = self.series(runs, self.begin, self.end)
             last = [run["series"][-1] for run in runs]
-            rows.append(
-                (
-                    NAMES[name],
-                    f"{statistics.fmean(one[SOURCES][0] for one in moving):+.1f} %",
-                    f"{statistics.fmean(map(self.off, runs)):.1f} %",
-                    f"{statistics.fmean(one[LINKS][0] for one in moving):+.1f} %",
-                    f"{statistics.fmean(one[SOURCES][0] for one in last):+.2f} %",
-                    f"{max(one[WAIT] for run in runs for one in run['series']):.1f} ms",
-                    f"{statistics.fmean(run['events'] for run in runs) / 1e6:.1f} M",
-                )
-            )
-        columns = (
-            "", "sources, mean", "percentiles, mean magnitude", "bottlenecks, mean",
-            "sources at the end", "longest wait", "events",
-        )  # fmt: skip
-        return Table(columns, tuple(rows))
+            longest = max(one[WAIT] for run in runs for one in run["series"])
+            yield {
+                "": NAMES[name],
+                "sources, mean": f"{statistics.fmean(one[SOURCES][0] for one in moving):+.1f} %",
+                "percentiles, mean magnitude": f"{statistics.fmean(map(self.off, runs)):.1f} %",
+                "bottlenecks, mean": f"{statistics.fmean(one[LINKS][0] for one in moving):+.1f} %",
+                "sources at the end": f"{statistics.fmean(one[SOURCES][0] for one in last):+.2f} %",
+                "longest wait": f"{longest:.1f} ms",
+                "events": f"{statistics.fmean(run['events'] for run in runs) / 1e6:.1f} M",
+            }
 
 
 class Experiment1a(Errors):

@@ -3,7 +3,7 @@
 
 import itertools
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from fairlab.figures.studies.forms import SIMULATED
@@ -12,12 +12,12 @@ from fairlab.figures.studies.large.common import (
     COLOURS,
     NAMES,
     QUEUE_BOUND_MS,
+    SEEDS,
     SOURCE,
     STAND_INS,
-    ten_seeds,
 )
 from fairlab.figures.studies.spread import ratios
-from fairlab.figures.study import Case, Data, Numbers, Study, Table
+from fairlab.figures.study import Case, Data, Numbers, Row, Study, tabular
 from fairlab.figures.verdict import Measured
 from fairlab.slbn.simulated import Simulated
 
@@ -42,6 +42,7 @@ class Experiment1b(Study):
     )
     algorithms = tuple(name for name in NAMES if name != "xcp")
     quick_percent = 20
+    count_of_seeds = SEEDS
     ends: ClassVar = {True: 3000, False: 10_000}  # quick: the end [ms]
     joins = 500  # within these [ms], so all are observed for the rest
     ENOUGH = 0.95  # of a class's sessions, for a mean of those that are complete
@@ -52,9 +53,6 @@ class Experiment1b(Study):
         return [
             Case(name, Simulated("1b", name, seed, percent, 50, until)) for name in self.algorithms
         ]
-
-    def seeds(self, quick: bool) -> range:
-        return ten_seeds(quick)
 
     def reduce(self, case: Case, outcome: dict[str, Any]) -> Numbers:
         sizes = []
@@ -165,26 +163,20 @@ class Experiment1b(Study):
         for axis in (times, queues):
             axis.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize=8)
 
-    def table(self, data: Data) -> Table:
-        rows = []
+    @tabular
+    def table(self, data: Data) -> Iterator[Row]:
         for name, runs in data.items():
-            by_second = []
-            for second in range(3):
-                found = [
-                    one[2] for run in runs for one in run["queues"] if second < one[0] <= second + 1
-                ]
-                by_second.append(f"{max(found, default=0)}")
-            rows.append(
-                (
-                    NAMES[name],
-                    f"{self.took(runs):.2f} s",
-                    f"{self.complete(runs):.1f} %",
-                    f"{self.wait(runs):.1f} ms",
-                    *by_second,
-                )
-            )
-        columns = (
-            "", "time to completion, restricted mean", "complete", "longest wait",
-            "longest queue, packets: second 1", "second 2", "second 3",
-        )  # fmt: skip
-        return Table(columns, tuple(rows))
+            queues = [one for run in runs for one in run["queues"]]
+            by_second = [
+                max((one[2] for one in queues if second < one[0] <= second + 1), default=0)
+                for second in range(3)
+            ]
+            yield {
+                "": NAMES[name],
+                "time to completion, restricted mean": f"{self.took(runs):.2f} s",
+                "complete": f"{self.complete(runs):.1f} %",
+                "longest wait": f"{self.wait(runs):.1f} ms",
+                "longest queue, packets: second 1": f"{by_second[0]}",
+                "second 2": f"{by_second[1]}",
+                "second 3": f"{by_second[2]}",
+            }

@@ -28,9 +28,7 @@ class Packets(Study):
     forms = (FLUID, "2000")
     percent, quick_percent = 5, 1
     begin, end = 0.3, 1.0  # those of 1a's claims [s]
-
-    def seeds(self, quick: bool) -> range:
-        return range(1, 2 if quick else 4)
+    count_of_seeds = 3
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
         percent = self.quick_percent if quick else self.percent

@@ -2,11 +2,11 @@
 """Recovery from loss of control packets, failed sessions and a cut link."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
-from fairlab.figures.studies.large.common import ASSUMPTIONS, OURS, ten_seeds
-from fairlab.figures.study import Case, Data, Numbers, Study, Table
+from fairlab.figures.studies.large.common import ASSUMPTIONS, OURS, SEEDS
+from fairlab.figures.study import Case, Data, Numbers, Row, Study, Table, tabular
 from fairlab.figures.verdict import Measured
 from fairlab.results import plots
 from fairlab.slbn.simulated import Simulated
@@ -16,15 +16,13 @@ class Recovery(Study):
     """The share of sources whose rate is off by more than 1 %, or that have none, over time."""
 
     source = OURS
+    count_of_seeds = SEEDS
     assumptions = (
         *ASSUMPTIONS[:2],
         "A source retransmits a lost control packet after three RTTs, 20 to 200 ms (200 ms before"
         " its first RTT sample), as slbnd does, and never spuriously. Epochs last a second. There"
         " are only control packets.",
     )
-
-    def seeds(self, quick: bool) -> range:
-        return ten_seeds(quick)
 
     def reduce(self, case: Case, outcome: dict[str, Any]) -> Numbers:
         return {
@@ -136,27 +134,20 @@ class Loss(Recovery):
         axes[0].legend(fontsize=8)
         axes[-1].set_xlabel("seconds")
 
-    def table(self, data: Data) -> Table:
-        rows = []
+    @tabular
+    def table(self, data: Data) -> Iterator[Row]:
         for case, runs in data.items():
             name, loss = case.split("-")
-            packets = [run["packets"] for run in runs]
+            lost, sent = (sum(run["packets"][key] for run in runs) for key in ("lost", "sent"))
             last = [run["series"][-1] for run in runs]
-            rows.append(
-                (
-                    f"{loss} %",
-                    self.variants[name][0],
-                    f"{self.at_rest(runs):.2f} %",
-                    f"{min(one[2] for one in last):+.1f} to {max(one[3] for one in last):+.1f} %",
-                    f"{100 * sum(p['lost'] for p in packets) / sum(p['sent'] for p in packets):.1f}"
-                    " %",
-                )
-            )
-        columns = (
-            "loss", "links have", "sources off at the end", "percentiles at the end",
-            "unanswered packets",
-        )  # fmt: skip
-        return Table(columns, tuple(rows))
+            low, high = min(one[2] for one in last), max(one[3] for one in last)
+            yield {
+                "loss": f"{loss} %",
+                "links have": self.variants[name][0],
+                "sources off at the end": f"{self.at_rest(runs):.2f} %",
+                "percentiles at the end": f"{low:+.1f} to {high:+.1f} %",
+                "unanswered packets": f"{100 * lost / sent:.1f} %",
+            }
 
 
 class Failures(Recovery):

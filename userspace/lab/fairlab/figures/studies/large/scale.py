@@ -2,13 +2,13 @@
 """A thousand to a million sessions."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fairlab.figures.studies.large.common import ASSUMPTIONS
 from fairlab.figures.studies.large.recovery import Recovery, took
 from fairlab.figures.studies.spread import ratios
-from fairlab.figures.study import Case, Data, Numbers, Table
+from fairlab.figures.study import Case, Data, Numbers, Row, tabular
 from fairlab.figures.verdict import Measured
 from fairlab.results import plots
 from fairlab.slbn.simulated import Simulated
@@ -31,10 +31,7 @@ class Scale(Recovery):
     )
     joined = 1  # s
     until = 6
-
-    def seeds(self, quick: bool) -> range:
-        """Two: a million sessions take minutes."""
-        return range(1, 2 if quick else 3)
+    count_of_seeds = 2  # a million sessions take minutes
 
     def counts(self, quick: bool) -> tuple[int, ...]:
         return (1000, 4000) if quick else (1000, 10_000, 100_000, 1_000_000)
@@ -91,23 +88,18 @@ class Scale(Recovery):
         cost.set(xlabel="sessions")
         cost.legend(fontsize=8)
 
-    def table(self, data: Data) -> Table:
-        rows = []
+    @tabular
+    def table(self, data: Data) -> Iterator[Row]:
         for count, runs in data.items():
             when = [one for run in runs for one in run["series"] if one[0] == self.joined]
             last = [run["series"][-1] for run in runs]
-            spread = (min(one[2] for one in when), max(one[3] for one in when))
-            rows.append(
-                (
-                    f"{int(count):,}",
-                    f"{statistics.fmean(run['events'] for run in runs) / 1e6:.1f} M",
-                    f"{spread[0]:+.1f} to {spread[1]:+.1f} %",
-                    took(self.settled(runs)),
-                    f"{min(one[2] for one in last):+.3f} to {max(one[3] for one in last):+.3f} %",
-                )
+            (low, high), (lowest, highest) = (
+                (min(one[2] for one in rows), max(one[3] for one in rows)) for rows in (when, last)
             )
-        columns = (
-            "sessions", "events", "percentiles when the last joins", "all but 1 % settled",
-            "percentiles at the end",
-        )  # fmt: skip
-        return Table(columns, tuple(rows))
+            yield {
+                "sessions": f"{int(count):,}",
+                "events": f"{statistics.fmean(run['events'] for run in runs) / 1e6:.1f} M",
+                "percentiles when the last joins": f"{low:+.1f} to {high:+.1f} %",
+                "all but 1 % settled": took(self.settled(runs)),
+                "percentiles at the end": f"{lowest:+.3f} to {highest:+.3f} %",
+            }

@@ -2,13 +2,14 @@
 """Experiment 1a by parameters that SLBN's paper does not give: RCP's first rate, ERICA's delay."""
 
 import statistics
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from fairlab.figures.studies.forms import PAPER, SIMULATED
 from fairlab.figures.studies.large.accuracy import SOURCES, TIME, WAIT, off, row
 from fairlab.figures.studies.large.common import ASSUMPTIONS, COLOURS, NAMES, OURS
 from fairlab.figures.studies.spread import ratios
-from fairlab.figures.study import Case, Data, Numbers, Study, Table
+from fairlab.figures.study import Case, Data, Numbers, Row, Study, tabular
 from fairlab.figures.verdict import Measured
 from fairlab.slbn.simulated import Simulated
 
@@ -38,9 +39,7 @@ class Sensitivity(Study):
     published: ClassVar = {"rcp": "5", "erica": "1.5"}
     quick_percent = 4
     begin, end = 0.3, 1.0  # those of 1a's claims [s]
-
-    def seeds(self, quick: bool) -> range:
-        return range(1, 2 if quick else 4)
+    count_of_seeds = 3
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
         percent = self.quick_percent if quick else 100
@@ -116,22 +115,15 @@ class Sensitivity(Study):
         axes[0, 0].set_ylabel("percentiles of errors,\nmean magnitude, %")
         axes[1, 0].set_ylabel("longest wait, ms")
 
-    def table(self, data: Data) -> Table:
-        rows = []
+    @tabular
+    def table(self, data: Data) -> Iterator[Row]:
         for case, runs in data.items():
             name, _, value = case.rpartition("-") if case != SLBN else (SLBN, "", "")
             unit = self.parameters[name][1] if value else ""
-            rows.append(
-                (
-                    NAMES[name],
-                    f"{value} {unit}".strip(),
-                    f"{statistics.fmean(run['off'] for run in runs):.1f} %",
-                    f"{statistics.fmean(run['peak'] for run in runs):.0f} %",
-                    f"{statistics.fmean(run['wait'] for run in runs):.1f} ms",
-                )
-            )
-        columns = (
-            "", "parameter", "percentiles, mean magnitude", "90th percentile at most",
-            "longest wait",
-        )  # fmt: skip
-        return Table(columns, tuple(rows))
+            yield {
+                "": NAMES[name],
+                "parameter": f"{value} {unit}".strip(),
+                "percentiles, mean magnitude": f"{statistics.fmean(r['off'] for r in runs):.1f} %",
+                "90th percentile at most": f"{statistics.fmean(r['peak'] for r in runs):.0f} %",
+                "longest wait": f"{statistics.fmean(r['wait'] for r in runs):.1f} ms",
+            }

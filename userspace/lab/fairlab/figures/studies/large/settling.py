@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """Settling time of SLBN, s-PERC and BFYZ on short and long links."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
-from fairlab.figures.studies.large.common import ASSUMPTIONS, COLOURS, NAMES, OURS, ten_seeds
+from fairlab.figures.studies.large.common import ASSUMPTIONS, COLOURS, NAMES, OURS, SEEDS
 from fairlab.figures.studies.spread import gaps, ratios
-from fairlab.figures.study import Case, Data, Numbers, Study, Table
+from fairlab.figures.study import Case, Data, Numbers, Row, Study, tabular
 from fairlab.figures.verdict import Measured
 from fairlab.slbn.simulated import Simulated
 
@@ -43,9 +43,7 @@ class Settling(Study):
         "wan": "milliseconds",
     }
     quick_count = 128
-
-    def seeds(self, quick: bool) -> range:
-        return ten_seeds(quick)
+    count_of_seeds = SEEDS
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
         found = []
@@ -152,21 +150,17 @@ class Settling(Study):
         for axis in axes[-1]:
             axis.set_xlabel("mean round trips since the last join or leave")
 
-    def table(self, data: Data) -> Table:
-        rows = [
-            (
-                title,
-                NAMES[name],
-                *(f"{self.settled(data[f'{place}-{name}'], phase):.1f}" for phase in (0, 1)),
-                f"{self.over(data[f'{place}-{name}']):+.2f} %",
-                f"{self.over(data[f'{place}-{name}'], 'most'):+.0f} %",
-                f"{self.control(data[f'{place}-{name}']):.4f} %",
-            )
-            for place, title in self.titles.items()
-            for name in self.algorithms
-        ]
-        columns = (
-            "links", "", "round trips to settle after joins", "after churn",
-            "overshoot during churn, mean", "of one link", "control",
-        )  # fmt: skip
-        return Table(columns, tuple(rows))
+    @tabular
+    def table(self, data: Data) -> Iterator[Row]:
+        for place, title in self.titles.items():
+            for name in self.algorithms:
+                runs = data[f"{place}-{name}"]
+                yield {
+                    "links": title,
+                    "": NAMES[name],
+                    "round trips to settle after joins": f"{self.settled(runs, 0):.1f}",
+                    "after churn": f"{self.settled(runs, 1):.1f}",
+                    "overshoot during churn, mean": f"{self.over(runs):+.2f} %",
+                    "of one link": f"{self.over(runs, 'most'):+.0f} %",
+                    "control": f"{self.control(runs):.4f} %",
+                }

@@ -6,14 +6,14 @@ import json
 import platform
 import statistics
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from fairlab.figures.studies.queueing.common import SOURCE
 from fairlab.figures.studies.spread import ratios
-from fairlab.figures.study import Case, Data, Numbers, Study, Table
+from fairlab.figures.study import Case, Data, Numbers, Row, Study, tabular
 from fairlab.figures.verdict import Measured
 from fairlab.model.plain import Plain
 from fairlab.results import plots
@@ -239,9 +239,7 @@ class Active(Study):
         5_000_000_000: "5 Gbit/s",
     }
     part = 0.999
-
-    def seeds(self, quick: bool) -> range:
-        return range(1, 2 if quick else 11)
+    count_of_seeds = 10
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
         count = 20_000 if quick else 200_000
@@ -335,19 +333,16 @@ class Active(Study):
             axis.set_xticks(x, list(self.rates.values()))
         flows.legend(fontsize=7, ncols=2)
 
-    def table(self, data: Data) -> Table:
-        rows = []
+    @tabular
+    def table(self, data: Data) -> Iterator[Row]:
+        whats = {"active": "active flows", "limited": "limited flows", "packets": "other packets"}
+        keys = (("mean", "mean", 1), ("high", "99.9 %", 0), ("most", "most", 0))
         for rate, label in self.rates.items():
             for kind in SCHEDULERS:
-                cells = [
-                    f"{statistics.fmean(self.value(data, kind, rate, what, key)):.{digits}f}"
-                    for what in ("active", "limited", "packets")
-                    for key, digits in (("mean", 1), ("high", 0), ("most", 0))
-                ]
-                rows.append((label, kind, *cells))
-        heads = [
-            f"{what}: {key}"
-            for what in ("active flows", "limited flows", "other packets")
-            for key in ("mean", "99.9 %", "most")
-        ]
-        return Table(("link", "scheduler", *heads), tuple(rows))
+                yield {"link": label, "scheduler": kind} | {
+                    f"{words}: {head}": (
+                        f"{statistics.fmean(self.value(data, kind, rate, what, key)):.{digits}f}"
+                    )
+                    for what, words in whats.items()
+                    for key, head, digits in keys
+                }

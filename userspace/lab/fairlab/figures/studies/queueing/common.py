@@ -2,12 +2,12 @@
 """Permanent flows beside background traffic: runs, numbers and plots."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fairlab.figures.studies.spread import percent, spread
-from fairlab.figures.study import Case, Data, Numbers, Study, Table
+from fairlab.figures.study import Case, Data, Numbers, Row, Study, tabular
 from fairlab.model.background import Background
 from fairlab.results import plots
 from fairlab.results.experiment import Experiment, Group, Stream
@@ -172,31 +172,20 @@ class Shares(Study):
             rate for rate, kind in zip(numbers["rates"], mix.flows, strict=True) if kind == cc
         )
 
-    def table(self, data: Data) -> Table:
-        rows = []
+    @tabular
+    def table(self, data: Data) -> Iterator[Row]:
         for name, runs in data.items():
             mix = self.mix(name)
             rates = [rate for run in runs for rate in run["rates"]]
             sent, lost = (sum(run["background"][n] for run in runs) for n in (0, 1))
-            rows.append(
-                (
-                    mix.label,
-                    spread(percent([run["share"] for run in runs]), 0, "%"),
-                    f"{min(rates) / 1e6:.1f} to {max(rates) / 1e6:.1f} Mbit/s",
-                    spread([run["jain"] for run in runs]) if len(mix.flows) > 1 else "",
-                    spread(percent([run["utilisation"] for run in runs]), 0, "%"),
-                    f"{lost} of {sent}",
-                )
-            )
-        columns = (
-            "mix",
-            "of the available rate",
-            "each flow",
-            "Jain's index",
-            "utilisation",
-            "background lost",
-        )
-        return Table(columns, tuple(rows))
+            yield {
+                "mix": mix.label,
+                "of the available rate": spread(percent([run["share"] for run in runs]), 0, "%"),
+                "each flow": f"{min(rates) / 1e6:.1f} to {max(rates) / 1e6:.1f} Mbit/s",
+                "Jain's index": spread([r["jain"] for r in runs]) if len(mix.flows) > 1 else "",
+                "utilisation": spread(percent([run["utilisation"] for run in runs]), 0, "%"),
+                "background lost": f"{lost} of {sent}",
+            }
 
     def draw(self, figure: Any, data: Data) -> None:
         """Two panels for each mix: windows and link utilisation."""

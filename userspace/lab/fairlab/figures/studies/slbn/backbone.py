@@ -2,7 +2,7 @@
 """A burst of joins, and churn, on Abilene and GÉANT."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fairlab.figures.studies.forms import COMMIT, LINKS
@@ -22,7 +22,7 @@ from fairlab.figures.studies.slbn.common import (
     panels,
     within,
 )
-from fairlab.figures.study import Case, Data, Numbers, Table
+from fairlab.figures.study import Case, Data, Numbers, Row, tabular
 from fairlab.figures.verdict import Measured
 from fairlab.results import plots
 from fairlab.slbn import abilene, geant, sessions_plan
@@ -79,27 +79,20 @@ class Backbone(OneForm):
         axis.grid(alpha=0.25)
         axis.legend(loc="upper right", fontsize=8)
 
-    def table(self, data: Data) -> Table:
-        rows = []
+    @tabular
+    def table(self, data: Data) -> Iterator[Row]:
         for name, runs in data.items():
             for seed, run in enumerate(runs, 1):
-                rows.append(
-                    (
-                        name,
-                        str(seed),
-                        str(run["sessions"]),
-                        f"{run['rate'] / 1e6:.2f} Mbit/s",
-                        milliseconds(run["settled"]),
-                        f"{run['bits_off']:.1f} bit/s",
-                        f"{100 * run['control']:.2f} %",
-                        f"{max(longest for _, longest in run['queue']):.1f} ms",
-                    )
-                )
-        columns = (
-            "case", "run", "sessions", "mean rate", "exact after", "off at rest", "control",
-            "longest queue",
-        )  # fmt: skip
-        return Table(columns, tuple(rows))
+                yield {
+                    "case": name,
+                    "run": str(seed),
+                    "sessions": str(run["sessions"]),
+                    "mean rate": f"{run['rate'] / 1e6:.2f} Mbit/s",
+                    "exact after": milliseconds(run["settled"]),
+                    "off at rest": f"{run['bits_off']:.1f} bit/s",
+                    "control": f"{100 * run['control']:.2f} %",
+                    "longest queue": f"{max(longest for _, longest in run['queue']):.1f} ms",
+                }
 
 
 class Abilene(Backbone):

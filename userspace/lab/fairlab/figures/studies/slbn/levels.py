@@ -2,13 +2,13 @@
 """Convergence by levels of bottlenecks and by round-trip time."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fairlab.figures.studies.forms import LINKS
 from fairlab.figures.studies.slbn.common import SOURCE, OneForm
 from fairlab.figures.studies.spread import by_seed, mean_of
-from fairlab.figures.study import Case, Data, Numbers, Table
+from fairlab.figures.study import Case, Data, Numbers, Row, tabular
 from fairlab.figures.verdict import Measured
 from fairlab.results import plots
 from fairlab.results.statistics import percentile
@@ -145,19 +145,16 @@ class Levels(OneForm):
         right.set_xlabel(f"RTT, ms ({own} levels)")
         left.legend(loc="upper left", fontsize=8)
 
-    def table(self, data: Data) -> Table:
-        rows = []
+    @tabular
+    def table(self, data: Data) -> Iterator[Row]:
         for runs in data.values():
             cycles = self.cycles(runs)
             seconds = [one for run in runs for one in run["seconds"] if one is not None]
-            rows.append(
-                (
-                    str(runs[0]["levels"]),
-                    f"{runs[0]['round_trip_ms']:g} ms",
-                    f"{statistics.fmean(cycles):.1f}",
-                    f"{percentile(cycles, 10):.1f} to {percentile(cycles, 90):.1f}",
-                    f"{1000 * statistics.fmean(seconds):.0f} ms",
-                )
-            )
-        columns = ("levels", "RTT", "cycles, mean", "10th to 90th percentile", "time, mean")
-        return Table(columns, tuple(rows))
+            spread = f"{percentile(cycles, 10):.1f} to {percentile(cycles, 90):.1f}"
+            yield {
+                "levels": str(runs[0]["levels"]),
+                "RTT": f"{runs[0]['round_trip_ms']:g} ms",
+                "cycles, mean": f"{statistics.fmean(cycles):.1f}",
+                "10th to 90th percentile": spread,
+                "time, mean": f"{1000 * statistics.fmean(seconds):.0f} ms",
+            }

@@ -2,13 +2,13 @@
 """The same TCP flows with SLBN, drr_fq and pfifo."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from fairlab.figures.studies.forms import PAPER
 from fairlab.figures.studies.slbn.common import SOURCE, OneForm, draw_errors, worst
 from fairlab.figures.studies.spread import ratios
-from fairlab.figures.study import Case, Data, Numbers, Table
+from fairlab.figures.study import Case, Data, Numbers, Row, tabular
 from fairlab.figures.verdict import Measured
 from fairlab.results import plots
 from fairlab.slbn import abilene, sessions_tcp
@@ -40,15 +40,13 @@ class BesideTcp(OneForm):
         " times without joins and leaves in the last 3 s.",
     )
     variants = ("slbn", "drr_fq", "pfifo")
+    #: More than others have: how many flows start behind an access router at a time matters.
+    count_of_seeds = 6
     queues: ClassVar = {"drr_fq": "drr_fq alone", "pfifo": "pfifo alone"}
 
     def __init__(self, form: str) -> None:
         super().__init__(form)
         self.names = {"slbn": self.label, **self.queues}
-
-    def seeds(self, quick: bool) -> range:
-        """More than others have: how many flows start behind an access router at a time matters."""
-        return range(1, 2 if quick else 7)
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
         count, rate, seconds = (12, 6_000_000, 15.0) if quick else (24, 8_000_000, 24.0)
@@ -148,43 +146,30 @@ class BesideTcp(OneForm):
         axes[3].set_xlabel("seconds")
         axes[3].grid(alpha=0.25)
 
-    def table(self, data: Data) -> Table:
-        rows: list[tuple[str, ...]] = []
+    @tabular
+    def table(self, data: Data) -> Iterator[Row]:
         # Runs that were stored before lack what pacers dropped, and what depends on it.
         more = all("loss" in run for runs in data.values() for run in runs)
+
+        def mean(runs: Sequence[Numbers], key: str) -> float:
+            return statistics.fmean(run[key] for run in runs)
+
         for variant, runs in data.items():
             errors = [error for run in runs for error in run["at_rest"]]
-            rows.append(
-                (
-                    self.names[variant],
-                    f"{self.off(runs):.1f} %",
-                    f"{min(errors):+.0f} to {max(errors):+.0f} %",
-                    f"{statistics.fmean(run['queue_mean'] for run in runs):.1f} ms",
-                    f"{worst(runs, 'queue_longest'):.0f} ms",
-                    f"{sum(run['lost'] for run in runs)}",
-                    f"{sum(run['retransmits'] for run in runs)}",
-                )
-            )
+            row = {
+                "": self.names[variant],
+                "error, mean magnitude": f"{self.off(runs):.1f} %",
+                "flows": f"{min(errors):+.0f} to {max(errors):+.0f} %",
+                "queues, mean": f"{mean(runs, 'queue_mean'):.1f} ms",
+                "longest": f"{worst(runs, 'queue_longest'):.0f} ms",
+                "lost": f"{sum(run['lost'] for run in runs)}",
+                "retransmitted": f"{sum(run['retransmits'] for run in runs)}",
+            }
             if more:
-                means = {
-                    key: 100 * statistics.fmean(run[key] for run in runs)
-                    for key in ("loss", "retransmitted", "maxmin")
+                row |= {
+                    "dropped by pacers": f"{sum(run['paced'] for run in runs)}",
+                    "loss, links and pacers": f"{100 * mean(runs, 'loss'):.2f} %",
+                    "retransmitted, part": f"{100 * mean(runs, 'retransmitted'):.2f} %",
+                    "max-min goodput": f"{100 * mean(runs, 'maxmin'):.1f} %",
                 }
-                rows[-1] += (
-                    f"{sum(run['paced'] for run in runs)}",
-                    f"{means['loss']:.2f} %",
-                    f"{means['retransmitted']:.2f} %",
-                    f"{means['maxmin']:.1f} %",
-                )
-        columns: tuple[str, ...] = (
-            "", "error, mean magnitude", "flows", "queues, mean", "longest", "lost",
-            "retransmitted",
-        )  # fmt: skip
-        if more:
-            columns += (
-                "dropped by pacers",
-                "loss, links and pacers",
-                "retransmitted, part",
-                "max-min goodput",
-            )
-        return Table(columns, tuple(rows))
+            yield row
