@@ -8,6 +8,7 @@ replaces tables in a page of Markdown.
 """
 
 import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,12 @@ def turned(document: dict[str, Any]) -> list[tuple[str, ...]]:
 def markdown(document: dict[str, Any]) -> str:
     """A comparison's table in Markdown, as in docs/compare.md."""
     (_, *stacks), *rows = turned(document)
-    lines = [["", *(f"`{name}`" for name in stacks)], ["---", *("---:" for _ in stacks)], *rows]
+    return rendered([f"`{name}`" for name in stacks], rows)
+
+
+def rendered(heads: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
+    """A table in Markdown: HEADS of all columns but the first, and the rows."""
+    lines = [["", *heads], ["---", *("---:" for _ in heads)], *rows]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines).replace("|  |", "| |")
 
 
@@ -71,7 +77,7 @@ def summary(documents: dict[str, dict[str, Any]], own: str, others: list[str]) -
 
     Bold is better than each of OTHERS, italic worse than one, by a paired t-test (verdicts()).
     """
-    lines = [["", *SUMMARY], ["---", *("---:" for _ in SUMMARY)]]
+    lines = []
     for document in documents.values():
         (_, *stacks), *rows = turned(document)
         means = {name: dict(zip(stacks, cells, strict=True)) for name, *cells in rows}
@@ -87,21 +93,17 @@ def summary(documents: dict[str, dict[str, Any]], own: str, others: list[str]) -
             ways = [way_of(name, verdicts.get(other, {})) for other in others]
             mark = "**" if set(ways) == {"better"} else "*" if "worse" in ways else ""
             cells.append(f"{mark}{mine}{mark} ({', '.join(theirs)})")
-        lines.append([f"{document['name']}, {seeds_text(len(document['seeds']))}", *cells])
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines).replace("|  |", "| |")
+        count = len(document["seeds"])
+        lines.append([f"{document['name']}, {count} seed{'s' if count > 1 else ''}", *cells])
+    return rendered(SUMMARY, lines)
 
 
 def way_of(name: str, verdict: dict[str, list[str]]) -> str:
     """Where a VERDICT has the measure NAME: better, worse or level; "" if nowhere."""
-    return next((way for way, texts in verdict.items() if has(texts, name)), "")
-
-
-def has(texts: list[str], name: str) -> bool:
-    return any(text.startswith(f"{name} ") for text in texts)
-
-
-def seeds_text(count: int) -> str:
-    return f"{count} seed{'s' if count > 1 else ''}"
+    found = (
+        way for way, texts in verdict.items() if any(text.startswith(f"{name} ") for text in texts)
+    )
+    return next(found, "")
 
 
 def publish(page: Path, out: Path) -> list[str]:

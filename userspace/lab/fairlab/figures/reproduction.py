@@ -85,27 +85,22 @@ def page(
         for kind, text in CLASSES.items()
     }
     by_class[OURS] = [claim for claim in claims if claim["ours"]]
-    verdicts = (*VERDICTS, NOT_RUN)
-    lines += table(
-        ("class", *verdicts),
-        ((name, *counts(own).values()) for name, own in by_class.items()),
-    )
-    lines += ["What the accepted ranges rest on:", ""]
     by_basis: dict[str, list[Any]] = {
         f"{basis}: {text}": [c for c in claims if c["basis"] == basis]
         for basis, text in BASES.items()
     }
-    lines += table(
-        ("basis", *verdicts),
-        ((name, *counts(own).values()) for name, own in by_basis.items()),
-    )
     by_source = {
         source.title: [found[claim.name] for claim in source.claims if claim.name in found]
         for source in sources
     }
-    lines += table(
-        ("source", *verdicts), ((name, *counts(own).values()) for name, own in by_source.items())
-    )
+    for what, introduction, groups in (
+        ("class", (), by_class),
+        ("basis", ("What the accepted ranges rest on:", ""), by_basis),
+        ("source", (), by_source),
+    ):
+        lines += introduction
+        rows = ((name, *counts(own).values()) for name, own in groups.items())
+        lines += table((what, *VERDICTS, NOT_RUN), rows)
     for source in sources:
         lines += _source(source, found, titles, notes)
     return "\n".join(lines)

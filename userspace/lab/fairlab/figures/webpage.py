@@ -11,7 +11,7 @@ For a figure that is not drawn, since runs are missing or were refused, the page
 The page has no date: the same figures give the same page.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,11 +62,6 @@ class Entry:
     def family(self) -> str:
         name = gallery.family(self.study)
         return FAMILIES.get(name, name)
-
-
-def collect(place: Gallery, studies: Iterable[Study]) -> list[Entry]:
-    """The entries of STUDIES."""
-    return [_entry(place, study) for study in studies]
 
 
 def _entry(place: Gallery, study: Study) -> Entry:
@@ -149,7 +144,7 @@ def by_name(place: Gallery, entries: Sequence[Entry]) -> dict[str, dict[str, Any
 
 def write(place: Gallery, studies: Sequence[Study]) -> tuple[Path, dict[str, Any]]:
     """Write the page; return its path and the summary."""
-    entries = collect(place, studies)
+    entries = [_entry(place, study) for study in studies]
     summary = summarise(entries)
     if not summary["drawn"]:
         raise UsageError(f"no figures in {place.out}: fairlab figure makes them")

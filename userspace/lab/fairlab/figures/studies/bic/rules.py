@@ -6,7 +6,6 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 
 def aimd_response(p: float, increase: float = 1.0, decrease: float = 0.5) -> float:
@@ -44,25 +43,21 @@ RESPONSES: dict[str, Callable[[float], float]] = {
 }
 
 
-class Window(Protocol):
-    """A congestion window [packets] that follows a protocol's published rules."""
-
-    packets: float
-
-    def grow(self) -> None:
-        """A round trip without a loss."""
-
-    def cut(self) -> None:
-        """A loss."""
-
-
 @dataclass
-class AimdWindow:
-    """AIMD(increase, decrease); Reno by default."""
+class Window:
+    """A congestion window [packets] that follows a protocol's published rules: Reno's."""
 
     packets: float = 2.0
-    increase: float = 1.0
-    decrease: float = 0.5
+
+    @property
+    def increase(self) -> float:
+        """The growth in a round trip without a loss."""
+        return 1.0
+
+    @property
+    def decrease(self) -> float:
+        """The part that a loss takes away."""
+        return 0.5
 
     def grow(self) -> None:
         self.packets += self.increase
@@ -71,11 +66,16 @@ class AimdWindow:
         self.packets = max(self.packets * (1 - self.decrease), 2.0)
 
 
-@dataclass
-class HstcpWindow:
+class AimdWindow(Window):
+    """AIMD(32, 1/8)."""
+
+    increase = 32.0
+    decrease = 0.125
+
+
+class HstcpWindow(Window):
     """HighSpeed TCP, with the formulas of RFC 3649."""
 
-    packets: float = 2.0
     LOW, HIGH = 38.0, 83000.0
     LOW_P, HIGH_P = 1.5 / 38**2, 1e-7
     HIGH_DECREASE = 0.1
@@ -89,34 +89,27 @@ class HstcpWindow:
     def decrease(self) -> float:
         return 0.5 + (self.HIGH_DECREASE - 0.5) * self.place
 
-    def grow(self) -> None:
+    @property
+    def increase(self) -> float:
         p = self.LOW_P * (self.HIGH_P / self.LOW_P) ** self.place
         b = self.decrease
-        a = max(1.0, 2 * self.packets**2 * p * b / (2 - b)) if self.place else 1.0
-        self.packets += a
-
-    def cut(self) -> None:
-        self.packets = max(self.packets * (1 - self.decrease), 2.0)
+        return max(1.0, 2 * self.packets**2 * p * b / (2 - b)) if self.place else 1.0
 
 
-@dataclass
-class StcpWindow:
+class StcpWindow(Window):
     """Scalable TCP; below 100 packets one packet per round trip, as in Linux."""
 
-    packets: float = 2.0
+    decrease = 0.125
 
-    def grow(self) -> None:
-        self.packets += max(1.0, 0.01 * self.packets)
-
-    def cut(self) -> None:
-        self.packets = max(self.packets * (1 - 0.125), 2.0)
+    @property
+    def increase(self) -> float:
+        return max(1.0, 0.01 * self.packets)
 
 
 @dataclass
-class BicWindow:
+class BicWindow(Window):
     """BIC as in the paper; where that is ambiguous, as tcp_bic/bic_core.h."""
 
-    packets: float = 2.0
     wmax: float = 0.0  # 0: no loss yet
     probe: float = 0.0  # the step of max probing; 0: not probing
     open: bool = False  # far above Wmax: grow by Smax
@@ -148,9 +141,9 @@ class BicWindow:
         self.wmax = (lost + self.packets) / 2 if lost < self.wmax else lost
 
 
-WINDOWS: dict[str, Callable[[], Window]] = {
-    "reno": AimdWindow,
-    "aimd": lambda: AimdWindow(increase=32, decrease=0.125),
+WINDOWS: dict[str, type[Window]] = {
+    "reno": Window,
+    "aimd": AimdWindow,
     "hstcp": HstcpWindow,
     "stcp": StcpWindow,
     "bic": BicWindow,
