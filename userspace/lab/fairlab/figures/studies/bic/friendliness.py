@@ -85,10 +85,6 @@ class Friendliness(Study):
             "loss": outcome.loss,
         }
 
-    def friendliness(self, data: Data, kind: Kind, mega: float) -> float:
-        fair = fmean((run["tcp"] + run["fast"]) / 2 for run in data[f"{RENO.key}-{mega:g}"])
-        return float(fmean(values_of(data, f"{kind.key}-{mega:g}", "tcp")) / fair)
-
     def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
         """How much of its share Reno keeps [%]."""
         rate = self.PUBLISHED_RATE
@@ -140,11 +136,13 @@ class Friendliness(Study):
     @tabular
     def table(self, data: Data) -> Iterator[Row]:
         for mega, kind, runs in runs_of(data):
+            fair = fmean((run["tcp"] + run["fast"]) / 2 for run in data[f"{RENO.key}-{mega:g}"])
+            kept = 100 * (fmean(run["tcp"] for run in runs) / fair)
             yield {
                 "link": rate_label(mega),
                 "beside": kind.label,
                 "2 Reno, %": spread([100 * run["tcp"] for run in runs], 1),
                 "2 of it, %": spread([100 * run["fast"] for run in runs], 1),
                 "background, %": spread([100 * run["web"] for run in runs], 1),
-                "Reno keeps, %": f"{100 * self.friendliness(data, kind, mega):.0f}",
+                "Reno keeps, %": f"{kept:.0f}",
             }

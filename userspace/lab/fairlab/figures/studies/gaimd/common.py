@@ -74,13 +74,6 @@ def red_words(bps: int) -> str:
     )
 
 
-def gaimd_settings(alpha: float, beta: float) -> tuple[tuple[str, str], ...]:
-    return (
-        ("gaimd_alpha", f"{round(1000 * alpha)}"),
-        ("gaimd_beta", f"{round(1000 * beta)}"),
-    )
-
-
 def pair(
     n: int,
     bps: int,
@@ -93,14 +86,11 @@ def pair(
     look: float = 0.1,
 ) -> Experiment:
     """N Reno flows, N GAIMD flows, and optionally SOURCES of UDP, over one bottleneck."""
+    names = ("gaimd_alpha", "gaimd_beta")
+    params = [(name, f"{round(1000 * v)}") for name, v in zip(names, alpha_beta, strict=True)]
     groups = [
         Group(TCP, RTT, (Stream("reno", n, spread=SPREAD),), settings=stack),
-        Group(
-            GAIMD,
-            RTT,
-            (Stream("gaimd", n, spread=SPREAD),),
-            settings=(*stack, *gaimd_settings(*alpha_beta)),
-        ),
+        Group(GAIMD, RTT, (Stream("gaimd", n, spread=SPREAD),), settings=(*stack, *params)),
     ]
     if sources:
         on_off = Stream(

@@ -30,7 +30,6 @@ from fairlab.figures.studies.gaimd.model import alpha_to
 from fairlab.figures.studies.spread import by_seed, factor_apart, mean_of, spread
 from fairlab.figures.study import Case, Data, Numbers, Row, Study, tabular
 from fairlab.figures.verdict import Measured
-from fairlab.results.experiment import Experiment
 from fairlab.results.outcome import Outcome
 
 BETAS = (0.5, 0.75, 0.875)
@@ -92,17 +91,16 @@ class Formula(Study):
     quick_loads = (Load(*EXAMPLE, TAIL, 10), Load(*EXAMPLE, TAIL, 70))
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
-        return [
-            Case(load.name, self.experiment(load, 20.0 if quick else 40.0, seed))
-            for load in (self.quick_loads if quick else self.loads)
-        ]
-
-    def experiment(self, load: Load, seconds: float, seed: int) -> Experiment:
-        stack = LINUX if load.modern else RENO_OF_2000
-        params = load.alpha, load.beta
-        # Less than an RTT, so that no loss indication is missed.
-        look = 0.8 * RTT / 1e6
-        return pair(16, FAST, load.queue, seconds, seed, params, stack, load.sources, look)
+        seconds = 20.0 if quick else 40.0
+        found = []
+        for load in self.quick_loads if quick else self.loads:
+            stack = LINUX if load.modern else RENO_OF_2000
+            params = load.alpha, load.beta
+            # Less than an RTT, so that no loss indication is missed.
+            look = 0.8 * RTT / 1e6
+            what = pair(16, FAST, load.queue, seconds, seed, params, stack, load.sources, look)
+            found.append(Case(load.name, what))
+        return found
 
     def load(self, name: str) -> Load:
         return next(one for one in (*self.loads, *self.quick_loads) if one.name == name)

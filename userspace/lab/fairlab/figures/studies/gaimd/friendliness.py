@@ -70,18 +70,11 @@ class Friendliness(Study):
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
         return [
-            Case(
-                self.case_name(bps, queue, n),
-                pair(n, bps, queue, 40.0 if quick else 120.0, seed),
-            )
+            Case(f"{bps // 1000}-{queue}-{n}", pair(n, bps, queue, 40.0 if quick else 120.0, seed))
             for bps in ((SLOW,) if quick else (SLOW, FAST))
             for queue in ((RED,) if quick else QUEUES)
             for n in (self.quick_numbers if quick else NUMBERS)
         ]
-
-    @staticmethod
-    def case_name(bps: int, queue: str, n: int) -> str:
-        return f"{bps // 1000}-{queue}-{n}"
 
     def reduce(self, case: Case, outcome: Outcome) -> Numbers:
         check_use(outcome)

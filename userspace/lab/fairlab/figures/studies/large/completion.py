@@ -83,10 +83,6 @@ class Experiment1b(Study):
         """The longest wait [ms]."""
         return max(float(one[1]) for run in runs for one in run["queues"])
 
-    def packets(self, runs: Sequence[Numbers]) -> int:
-        """The longest queue [packets]."""
-        return int(max(one[2] for run in runs for one in run["queues"]))
-
     def took(self, runs: Sequence[Numbers]) -> float:
         """The restricted mean of completion times [s]."""
         return statistics.fmean(map(self.took_restricted, runs))
@@ -105,10 +101,6 @@ class Experiment1b(Study):
         """
         return max((runs[n]["sizes"][at][0] for runs in data.values() if n < len(runs)), default=0)
 
-    def complete(self, runs: Sequence[Numbers]) -> float:
-        """Complete sessions [%]."""
-        return 100 * statistics.fmean(run["complete"] for run in runs)
-
     def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
         """Queues [ms] and [packets]; restricted mean times, divided by those of a form."""
         wait = {name: [self.wait([run]) for run in runs] for name, runs in data.items()}
@@ -116,7 +108,7 @@ class Experiment1b(Study):
         found: dict[str, Measured] = {
             "queues": {NAMES[name]: wait[name] for name in ("erica", "rcp")},
             "stand-ins-queues": {NAMES[name]: wait[name] for name in STAND_INS},
-            "cobb-packets": [self.packets([run]) for run in data["cobb"]],
+            "cobb-packets": [max(one[2] for one in run["queues"]) for run in data["cobb"]],
         }
         for name in SIMULATED.values():
             found |= {
@@ -174,7 +166,7 @@ class Experiment1b(Study):
             yield {
                 "": NAMES[name],
                 "time to completion, restricted mean": f"{self.took(runs):.2f} s",
-                "complete": f"{self.complete(runs):.1f} %",
+                "complete": f"{100 * statistics.fmean(run['complete'] for run in runs):.1f} %",
                 "longest wait": f"{self.wait(runs):.1f} ms",
                 "longest queue, packets: second 1": f"{by_second[0]}",
                 "second 2": f"{by_second[1]}",

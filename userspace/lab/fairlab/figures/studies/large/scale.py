@@ -33,16 +33,13 @@ class Scale(Recovery):
     until = 6
     count_of_seeds = 2  # a million sessions take minutes
 
-    def counts(self, quick: bool) -> tuple[int, ...]:
-        return (1000, 4000) if quick else (1000, 10_000, 100_000, 1_000_000)
-
     def cases(self, quick: bool, seed: int) -> list[Case]:
         return [
             Case(
                 str(count),
                 Simulated("2a", "slbn", seed, 100, 50, 1000 * self.until, "", count),
             )
-            for count in self.counts(quick)
+            for count in ((1000, 4000) if quick else (1000, 10_000, 100_000, 1_000_000))
         ]
 
     def settled(self, runs: Sequence[Numbers]) -> float:

@@ -103,10 +103,6 @@ def draw_errors(axis: Any, runs: Sequence[Numbers], key: str, label: str, colour
     axis.grid(alpha=0.25)
 
 
-def worst(runs: Sequence[Numbers], key: str) -> float:
-    return max(float(run[key]) for run in runs)
-
-
 def within(run: Numbers, key: str, begin: float, end: float) -> list[list[float]]:
     """The summaries of KEY from BEGIN to END [s]."""
     pairs = zip(run["times"], run[key], strict=True)

@@ -36,23 +36,14 @@ class Levels(OneForm):
         "A cycle is the RTT over two wires, the longest, and a mean pause of 2 ms.",
     )
     pause_ms = 2.0
-    round_trip_ms = 40
-    count = 4
-
-    def wanted(self, quick: bool) -> list[tuple[str, int, int]]:
-        """Case, levels, RTT [ms]."""
-        levels = (1, 3) if quick else range(1, 9)
-        trips = (10,) if quick else (5, 10, 20, 80, 160)
-        own = 3 if quick else self.count
-        return [
-            *((f"levels-{n}", n, self.round_trip_ms) for n in levels),
-            *((f"rtt-{ms}ms", own, ms) for ms in trips),
-        ]
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
-        turns = 3 if quick else 8
+        turns, own = (3, 3) if quick else (8, 4)
         found = []
-        for name, levels, ms in self.wanted(quick):
+        for name, levels, ms in (
+            *((f"levels-{n}", n, 40) for n in ((1, 3) if quick else range(1, 9))),
+            *((f"rtt-{ms}ms", own, ms) for ms in ((10,) if quick else (5, 10, 20, 80, 160))),
+        ):
             gap = (ms + self.pause_ms) / 1000 * (8 + 2 * levels)
             plan = Plan(
                 sessions_plan.line(levels, 1000 * ms),
@@ -74,7 +65,9 @@ class Levels(OneForm):
         took: list[float | None] = []
         off = 0.0
         for leave in leaves:
-            joins = [when for when, n, d in outcome.asked if d != 0 and self.of(plan, n) == leave]
+            joins = [
+                when for when, n, d in outcome.asked if d != 0 and plan.sessions[n].leave == leave
+            ]
             last = max(joins)
             took.append(comparison.settled(last, leave))
             exact = comparison.reference(last).rates
@@ -91,10 +84,6 @@ class Levels(OneForm):
             "cycles": [one if one is None else round(1000 * one / cycle, 3) for one in took],
             "bits_off": round(off, 2),
         }
-
-    @staticmethod
-    def of(plan: Plan, number: int) -> float | None:
-        return plan.sessions[number].leave
 
     @staticmethod
     def cycles(runs: Sequence[Numbers]) -> list[float]:

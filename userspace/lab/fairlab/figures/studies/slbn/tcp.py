@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from fairlab.figures.studies.forms import PAPER
-from fairlab.figures.studies.slbn.common import SOURCE, OneForm, draw_errors, worst
+from fairlab.figures.studies.slbn.common import SOURCE, OneForm, draw_errors
 from fairlab.figures.studies.spread import ratios
 from fairlab.figures.study import Case, Data, Numbers, Row, tabular
 from fairlab.figures.verdict import Measured
@@ -161,7 +161,7 @@ class BesideTcp(OneForm):
                 "error, mean magnitude": f"{self.off(runs):.1f} %",
                 "flows": f"{min(errors):+.0f} to {max(errors):+.0f} %",
                 "queues, mean": f"{mean(runs, 'queue_mean'):.1f} ms",
-                "longest": f"{worst(runs, 'queue_longest'):.0f} ms",
+                "longest": f"{max(run['queue_longest'] for run in runs):.0f} ms",
                 "lost": f"{sum(run['lost'] for run in runs)}",
                 "retransmitted": f"{sum(run['retransmits'] for run in runs)}",
             }
