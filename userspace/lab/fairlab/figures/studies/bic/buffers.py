@@ -14,12 +14,10 @@ from fairlab.figures.studies.bic.common import (
     RTT,
     SLIDES,
     WIDTH,
-    Kind,
     axis_values,
     bdp,
     curves,
     kinds_of,
-    long_flows,
     over,
     runs_of,
     values_of,
@@ -55,7 +53,7 @@ class Buffer(Study):
         return [
             Case(
                 f"{kind.key}-{part:g}",
-                over(mega, part, (long_flows(kind, "a", 5),), seconds, self.WARMUP, seed),
+                over(mega, part, (kind.flows("a", 5),), seconds, self.WARMUP, seed),
             )
             for part in buffers
             for kind in kinds
@@ -77,16 +75,14 @@ class Buffer(Study):
         much more is lost by the one than by the other.
         """
 
-        def values(kind: Kind, part: float, key: str) -> list[float]:
-            return values_of(data, f"{kind.key}-{part:g}", key)
-
         parts, kinds = axis_values(data), kinds_of(data)
         found: dict[str, Measured] = {}
         for kind in kinds:
             for name, key, scale in (("throughput", "throughput", 100), ("queue", "queue", 1)):
                 found[f"{name}-{kind.key}"] = {
                     f"{low:g} to {high:g} BDP": [
-                        scale * gap for gap in gaps(values(kind, high, key), values(kind, low, key))
+                        scale * gap
+                        for gap in gaps(kind.values(data, high, key), kind.values(data, low, key))
                     ]
                     for low, high in pairwise(parts)
                 }
@@ -95,7 +91,7 @@ class Buffer(Study):
             pairs = [(AIMD, kind) for kind in others] + [(kind, RENO) for kind in others]
             found[f"loss-{part:g}"] = {
                 f"{more.label} - {less.label}": gaps(
-                    values(more, part, "loss"), values(less, part, "loss")
+                    more.values(data, part, "loss"), less.values(data, part, "loss")
                 )
                 for more, less in pairs
             }

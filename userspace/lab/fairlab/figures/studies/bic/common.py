@@ -34,6 +34,15 @@ class Kind:
     colour: str
     marker: str
 
+    def flows(self, name: str, count: int, rtt: int = RTT) -> Group:
+        """A group of COUNT long-lived flows."""
+        each = self is HSTCP
+        return Group(name, rtt, (Stream(self.cc, count),), settings=self.settings, ack_each=each)
+
+    def values(self, data: Data, at: float, key: str) -> list[float]:
+        """The values of KEY in the runs of the case KIND-AT; empty if there are no runs."""
+        return values_of(data, f"{self.key}-{at:g}", key)
+
 
 RENO = Kind("reno", "Reno", "reno", (), GREY, "o")
 AIMD = Kind("aimd", "AIMD(32, ⅛)", "gaimd", (("gaimd_preset", "aimd32"),), COLOURS[2], "s")
@@ -47,13 +56,6 @@ FAST = (AIMD, HSTCP, STCP, BIC)
 def bdp(rate: int, rtt: int) -> int:
     """The bandwidth-delay product of RATE [bit/s] and RTT [µs], in packets."""
     return round(rate * rtt / 8e6 / FRAME)
-
-
-def long_flows(kind: Kind, name: str, count: int, rtt: int = RTT) -> Group:
-    """A group of COUNT long-lived flows of a protocol."""
-    return Group(
-        name, rtt, (Stream(kind.cc, count),), settings=kind.settings, ack_each=kind is HSTCP
-    )
 
 
 def web_traffic(rtt: int, fraction: float, mega: int) -> tuple[Group, Group]:
@@ -125,7 +127,7 @@ def curves(axis: Any, data: Data, key: str, scale: float = 1.0, floor: float = 0
     ends = []
     for kind in kinds_of(data):
         points = [
-            (x, [max(scale * v, floor) for v in values_of(data, f"{kind.key}-{x:g}", key)])
+            (x, [max(scale * v, floor) for v in kind.values(data, x, key)])
             for x in axis_values(data)
         ]
         points = [(x, values) for x, values in points if values]

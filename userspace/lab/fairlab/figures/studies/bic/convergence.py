@@ -14,7 +14,6 @@ from fairlab.figures.studies.bic.common import (
     RTT,
     SLIDES,
     WIDTH,
-    long_flows,
     over,
     values_of,
 )
@@ -104,7 +103,7 @@ class Convergence(Study):
         """A flow beside a constant load that ends."""
         packet = MTU - headers.DATAGRAM
         other = Stream("udp", rate=self.OTHER * MEGA, packet=packet, stop=self.LEAVES)
-        groups = (long_flows(BIC, "a", 1), Group("other", RTT, (other,)))
+        groups = (BIC.flows("a", 1), Group("other", RTT, (other,)))
         return over(self.RATE, self.BUFFER, groups, self.SEARCH_SECONDS, 5, seed, look=0.02)
 
     def share(self, seconds: int, seed: int) -> Experiment:

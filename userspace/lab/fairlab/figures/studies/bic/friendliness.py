@@ -16,11 +16,9 @@ from fairlab.figures.studies.bic.common import (
     Kind,
     axis_values,
     kinds_of,
-    long_flows,
     over,
     rate_label,
     runs_of,
-    values_of,
     web_traffic,
 )
 from fairlab.figures.studies.spread import ratios, spread
@@ -68,8 +66,8 @@ class Friendliness(Study):
 
     def experiment(self, kind: Kind, mega: int, seconds: int, seed: int) -> Experiment:
         groups = (
-            long_flows(RENO, "tcp", 2),
-            long_flows(kind, "fast", 2),
+            RENO.flows("tcp", 2),
+            kind.flows("fast", 2),
             *web_traffic(RTT, self.BESIDE, mega),
         )
         return over(mega, 1, groups, seconds, self.WARMUP, seed)
@@ -90,7 +88,7 @@ class Friendliness(Study):
         rate = self.PUBLISHED_RATE
         fair = [(run["tcp"] + run["fast"]) / 200 for run in data[f"{RENO.key}-{rate}"]]
         kept = {
-            kind: ratios(values_of(data, f"{kind.key}-{rate}", "tcp"), fair)
+            kind: ratios(kind.values(data, rate, "tcp"), fair)
             for kind in kinds_of(data)
             if kind is not RENO
         }
@@ -109,8 +107,8 @@ class Friendliness(Study):
         for axis, mega in zip(panels, rates, strict=True):
             rows = [kind for kind in kinds if f"{kind.key}-{mega:g}" in data]
             for at, kind in enumerate(reversed(rows)):
-                tcp = values_of(data, f"{kind.key}-{mega:g}", "tcp")
-                fast = values_of(data, f"{kind.key}-{mega:g}", "fast")
+                tcp = kind.values(data, mega, "tcp")
+                fast = kind.values(data, mega, "fast")
                 left = 100 * fmean(tcp)
                 axis.barh(at, left, 0.72, color=GREY, alpha=0.75, edgecolor="white")
                 part = 100 * fmean(fast)

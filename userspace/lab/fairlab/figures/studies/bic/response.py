@@ -17,11 +17,9 @@ from fairlab.figures.studies.bic.common import (
     Kind,
     axis_values,
     kinds_of,
-    long_flows,
     name_ends,
     over,
     runs_of,
-    values_of,
 )
 from fairlab.figures.studies.bic.rules import RESPONSES, simulated
 from fairlab.figures.studies.spread import ratios, spread
@@ -73,7 +71,7 @@ class Response(Study):
         took = count / loss / RESPONSES[kind.key](loss) * RTT / 1e6
         warmup = self.WARMUP_SECONDS + round(self.WARMUP_SHARE * took)
         seconds = warmup + math.ceil(took)
-        flow, look = long_flows(kind, "a", 1), max(0.1, seconds / 500)
+        flow, look = kind.flows("a", 1), max(0.1, seconds / 500)
         return over(self.RATE, 1, (flow,), seconds, warmup, seed, loss=loss, look=look)
 
     def reduce(self, case: Case, outcome: Outcome) -> Numbers:
@@ -96,9 +94,7 @@ class Response(Study):
         }
         losses = sorted(axis_values(data), reverse=True)
         seen = {
-            (kind, p): values_of(data, f"{kind.key}-{p:g}", "packets")
-            for p in losses
-            for kind in kinds_of(data)
+            (kind, p): kind.values(data, p, "packets") for p in losses for kind in kinds_of(data)
         }
         if AIMD in kinds_of(data):
             found["aimd-measured"] = {
@@ -129,7 +125,7 @@ class Response(Study):
             rules = [simulated(kind.key, p) for p in some]
             axis.plot(some, rules, color=kind.colour, linewidth=1.4, linestyle=":")
             for p in measured:
-                values = values_of(data, f"{kind.key}-{p:g}", "packets")
+                values = kind.values(data, p, "packets")
                 axis.plot(
                     [p] * len(values), values, kind.marker, color=kind.colour, ms=6, alpha=0.8
                 )

@@ -17,7 +17,6 @@ from fairlab.figures.studies.bic.common import (
     Kind,
     axis_values,
     kinds_of,
-    long_flows,
     over,
     runs_of,
     values_of,
@@ -80,8 +79,8 @@ class RttFairness(Study):
     def experiment(self, kind: Kind, ratio: int, mega: int, seconds: int, seed: int) -> Experiment:
         warmup = self.WARMUP if seconds == self.SECONDS else self.QUICK_WARMUP
         groups = (
-            long_flows(kind, "near", 1, self.BASE),
-            long_flows(kind, "far", 1, self.BASE * ratio),
+            kind.flows("near", 1, self.BASE),
+            kind.flows("far", 1, self.BASE * ratio),
             *web_traffic(self.BASE, self.BESIDE, mega),
         )
         return over(mega, 1, groups, seconds, warmup, seed, self.BASE)
@@ -105,7 +104,7 @@ class RttFairness(Study):
         """Ratios of throughputs; between equal RTTs, the larger by the smaller."""
         found: dict[str, Measured] = {}
         for ratio in map(int, axis_values(data)) if not quick else ():
-            seen = {kind: values_of(data, f"{kind.key}-{ratio}", "ratio") for kind in FAST}
+            seen = {kind: kind.values(data, ratio, "ratio") for kind in FAST}
             if ratio == 1:
                 seen = {kind: [max(x, 1 / x) for x in values] for kind, values in seen.items()}
             found |= {f"{kind.key}-{ratio}": values for kind, values in seen.items()}
@@ -126,7 +125,7 @@ class RttFairness(Study):
         width = 0.8 / len(kinds)
         for n, kind in enumerate(kinds):
             for at, ratio in enumerate(ratios):
-                values = values_of(data, f"{kind.key}-{ratio}", "ratio")
+                values = kind.values(data, ratio, "ratio")
                 place = at + (n - (len(kinds) - 1) / 2) * width
                 mean = geometric_mean(values)
                 axis.bar(place, mean, 0.86 * width, color=kind.colour, alpha=0.75)

@@ -14,7 +14,6 @@ from fairlab.figures.studies.bic.common import (
     axis_values,
     curves,
     kinds_of,
-    long_flows,
     over,
     rate_label,
     values_of,
@@ -61,7 +60,7 @@ class Utilisation(Study):
         return [
             Case(
                 f"{kind.key}-{mega}",
-                over(mega, self.BUFFER, (long_flows(kind, "a", 5),), seconds, self.WARMUP, seed),
+                over(mega, self.BUFFER, (kind.flows("a", 5),), seconds, self.WARMUP, seed),
                 last,
             )
             for mega, (seconds, last) in rates.items()
@@ -79,7 +78,7 @@ class Utilisation(Study):
         """Shares of the link [%]."""
 
         def used(kind: Kind, mega: float) -> list[float]:
-            return percent(values_of(data, f"{kind.key}-{mega:g}", "utilisation"))
+            return percent(kind.values(data, mega, "utilisation"))
 
         rates = axis_values(data)
         found: dict[str, Measured] = {}
@@ -112,10 +111,7 @@ class Utilisation(Study):
     @tabular
     def table(self, data: Data) -> Iterator[Row]:
         for mega in axis_values(data):
-            cells = {
-                kind.label: values_of(data, f"{kind.key}-{mega:g}", "utilisation")
-                for kind in kinds_of(data)
-            }
+            cells = {kind.label: kind.values(data, mega, "utilisation") for kind in kinds_of(data)}
             yield {"link, % used": rate_label(mega)} | {
                 label: spread(percent(values), 1) if values else ""
                 for label, values in cells.items()
