@@ -47,6 +47,13 @@ def require() -> None:
             raise CannotRunError(f"{module} is missing; install the package python3-{module}")
 
 
+def note(
+    axis: Any, words: str, at: tuple[float, float], by: tuple[float, float], **look: Any
+) -> None:
+    """Write WORDS beside the point AT, BY points away."""
+    axis.annotate(words, at, by, textcoords="offset points", **{"fontsize": 9} | look)
+
+
 def looks(flows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Colour and dashes of each flow."""
     kinds: dict[tuple[str, str], int] = {}

@@ -24,7 +24,7 @@ from fairlab.model import headers
 from fairlab.model.errors import CannotRunError
 from fairlab.results.experiment import Experiment, Group, Stream
 from fairlab.results.outcome import Outcome
-from fairlab.results.plots import COLOURS
+from fairlab.results.plots import COLOURS, note
 from fairlab.results.statistics import jain
 
 # TCP_CA_Recovery; from here on TCP is recovering from a loss.
@@ -187,20 +187,14 @@ class Convergence(Study):
         whole.axvspan(*run["span"], color="#f0e442", alpha=0.35, linewidth=0)
         whole.set_ylim(0, 1.2 * max(run["window"]))
         whole.axvline(self.LEAVES, color="black", linestyle=":", linewidth=1)
-        whole.annotate(
-            f"{self.OTHER} Mbit/s of UDP end", (self.LEAVES, 0), (4, 4),
-            textcoords="offset points", fontsize=9,
-        )  # fmt: skip
+        note(whole, f"{self.OTHER} Mbit/s of UDP end", (self.LEAVES, 0), (4, 4))
         whole.set(xlabel="seconds", ylabel="window (packets)")
         whole.set_title("one flow", fontsize=10, loc="left")
 
         step.plot(run["rounds"], run["window"], color=BIC.colour, linewidth=2.4, alpha=0.6)
         step.plot(run["rounds"], run["expected"], color="black", linewidth=1, linestyle="--")
         step.axhline(run["wmax"], color="black", linestyle=":", linewidth=1)
-        step.annotate(
-            "Wmax", (run["rounds"][-1], run["wmax"]), (0, -12), textcoords="offset points",
-            ha="right", fontsize=9,
-        )  # fmt: skip
+        note(step, "Wmax", (run["rounds"][-1], run["wmax"]), (0, -12), ha="right")
         low, high = min(run["window"]), max(run["window"])
         # Leave room for labels below.
         step.set_ylim(low - 0.2 * (high - low), high + 0.05 * (high - low))
@@ -212,10 +206,7 @@ class Convergence(Study):
             (passed - 1, "right", "binary search"),
             (passed + 2, "left", "max probing"),
         ):
-            step.annotate(
-                words, (x, run["wmax"]), (0, -12), textcoords="offset points", ha=ha,
-                va="top", fontsize=9,
-            )  # fmt: skip
+            note(step, words, (x, run["wmax"]), (0, -12), ha=ha, va="top")
         step.set(xlabel="round trips after a loss (yellow above)", ylabel="window (packets)")
         step.set_title(
             f"thick: measured; dashed: the rules, at most {100 * run['off']:.1f} % off",

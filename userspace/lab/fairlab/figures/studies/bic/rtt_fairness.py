@@ -27,6 +27,7 @@ from fairlab.figures.study import Case, Data, Numbers, Row, Study, tabular
 from fairlab.figures.verdict import Measured
 from fairlab.results.experiment import Experiment
 from fairlab.results.outcome import Outcome
+from fairlab.results.plots import note
 
 
 def published(kind: Kind, ratio: int) -> float:
@@ -132,17 +133,11 @@ class RttFairness(Study):
                 axis.plot([place, place], [min(values), max(values)], color="black", linewidth=1.2)
                 there = published(kind, ratio)
                 axis.plot(place, there, marker="_", color="black", ms=16, mew=2.2)
-                over = max(mean, there, *values)
-                axis.annotate(
-                    f"{mean:.3g}", (place, over), (0, 5), textcoords="offset points",
-                    ha="center", fontsize=9, color=kind.colour, fontweight="bold",
-                )  # fmt: skip
+                top = max(mean, there, *values)
+                look = {"ha": "center", "color": kind.colour, "fontweight": "bold"}
+                note(axis, f"{mean:.3g}", (place, top), (0, 5), **look)
                 if at == len(ratios) - 1:
-                    axis.annotate(
-                        kind.label, (place, over), (0, 19), textcoords="offset points",
-                        ha="center", va="bottom", rotation=90, fontsize=9, color=kind.colour,
-                        fontweight="bold",
-                    )  # fmt: skip
+                    note(axis, kind.label, (place, top), (0, 19), va="bottom", rotation=90, **look)
         axis.plot([], [], marker="_", color="black", ms=14, mew=2.2, ls="", label="published")
         axis.plot([], [], color="black", linewidth=1.2, label="range over seeds")
         axis.legend(loc="upper left", fontsize=9)

@@ -32,6 +32,7 @@ from fairlab.figures.studies.spread import ratios, spread
 from fairlab.figures.study import Case, Data, Numbers, Row, Study, tabular
 from fairlab.figures.verdict import Measured
 from fairlab.results.outcome import Outcome
+from fairlab.results.plots import note
 
 THRESHOLDS = (0.1, 0.2, 0.3)
 FEW, MANY = 4, 32
@@ -162,9 +163,7 @@ class Curves(Study):
         )  # fmt: skip
         for alpha, word in ((0.2, "0.2"), (0.3125, "0.3125")):
             curves.plot([0.875], [alpha], "D", color="black", ms=5)
-            curves.annotate(
-                word, (0.875, alpha), (6, 0), textcoords="offset points", va="center", fontsize=9
-            )
+            note(curves, word, (0.875, alpha), (6, 0), va="center")
         curves.text(0.9, 0.52, "published", ha="right", fontsize=9)
         curves.set_ylabel("α")
         curves.set_xlabel("β")

@@ -129,13 +129,7 @@ class Insensitivity(Study):
                 right.semilogy(range(len(deep)), [load**i for i in range(len(deep))], "k-", lw=0.7)
                 if kind == "exp":
                     at = min(DEEPEST, max(3, round(-5 / (load - 1) / 2)))
-                    right.annotate(
-                        f"{load:.2f}",
-                        (at, load**at),
-                        (2, 3),
-                        textcoords="offset points",
-                        fontsize=8,
-                    )
+                    plots.note(right, f"{load:.2f}", (at, load**at), (2, 3), fontsize=8)
         left.set(xlabel="load", ylabel="flows in progress, mean", ylim=(0, None))
         left.legend(loc="upper left")
         right.set(xlabel="i", ylabel="part of the time with i flows or more", ylim=(1e-4, 1.2))

@@ -68,16 +68,17 @@ class Backbone(OneForm):
             axis.set_ylim(-60, 60)
             axis.legend(loc="upper right", fontsize=8)
 
-    def draw_queues(self, axis: Any, runs: Sequence[Numbers], what: str) -> None:
-        for n, run in enumerate(runs):
-            times, longest = zip(*run["queue"], strict=True)
+    def draw_lines(
+        self, axis: Any, lines: Sequence[Sequence[Sequence[float]]], place: str, what: str
+    ) -> None:
+        """WHAT over time, a line for each run; the legend at PLACE."""
+        for n, line in enumerate(lines):
             axis.plot(
-                times, longest, color=plots.COLOURS[2], linewidth=1.1,
-                alpha=1 if n == 0 else 0.5, label=what if n == 0 else None,
+                *zip(*line, strict=True), color=plots.COLOURS[2], linewidth=1.1,
+                alpha=0.5 if n else 1, label=None if n else what,
             )  # fmt: skip
-        axis.set_ylabel("longest queue, ms")
         axis.grid(alpha=0.25)
-        axis.legend(loc="upper right", fontsize=8)
+        axis.legend(loc=place, fontsize=8)
 
     @tabular
     def table(self, data: Data) -> Iterator[Row]:
@@ -149,7 +150,9 @@ class Abilene(Backbone):
     def draw(self, figure: Any, data: Data) -> None:
         axes = panels(figure, 3)
         self.draw_sources_and_links(axes, data[RATES])
-        self.draw_queues(axes[2], data[QUEUES], "waiting time in the longest data queue")
+        queues = [run["queue"] for run in data[QUEUES]]
+        self.draw_lines(axes[2], queues, "upper right", "waiting time in the longest data queue")
+        axes[2].set_ylabel("longest queue, ms")
 
 
 class Research(Backbone):
@@ -200,14 +203,7 @@ class Research(Backbone):
         axes = panels(figure, 3)
         self.draw_sources_and_links(axes, data[RATES])
         axes[0].set_xlim(0, max(run["times"][-1] for run in data[RATES]))
-        for n, run in enumerate(data[RATES]):
-            times, parts = zip(*run["peaks"], strict=True)
-            axes[2].plot(
-                times, [100 * part for part in parts], color=plots.COLOURS[2], linewidth=1.1,
-                alpha=1 if n == 0 else 0.5,
-                label="on the link with the largest share" if n == 0 else None,
-            )  # fmt: skip
+        peaks = [[(when, 100 * part) for when, part in run["peaks"]] for run in data[RATES]]
+        self.draw_lines(axes[2], peaks, "lower right", "on the link with the largest share")
         axes[2].set_ylabel("control packets, % of link")
         axes[2].set_ylim(bottom=0)
-        axes[2].grid(alpha=0.25)
-        axes[2].legend(loc="lower right", fontsize=8)
