@@ -387,7 +387,8 @@ def read(path: Path) -> Source:
         elif kind == "claim":
             name = place.table.setdefault("source", path.stem)
             if name not in heads:
-                heads[name] = parsed(path.with_name(f"{name}.toml"))[1]["source"]
+                other = parsed(path.parent / f"{name}.toml")[1]
+                heads[name] = other.get("source", {"algorithms": []})
             claim = read_claim(place, heads[name])
             if claim.name in claims:
                 raise place.fail(f"id '{claim.name}' is not unique", "id")

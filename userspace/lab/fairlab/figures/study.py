@@ -74,7 +74,8 @@ def tabular(rows: Callable[[Any, Data], Iterator[Row]]) -> Callable[[Any, Data],
     @wraps(rows)
     def table(self: Any, data: Data) -> Table:
         found = list(rows(self, data))
-        return Table(tuple(found[0]), tuple(tuple(row.values()) for row in found))
+        heads = tuple(found[0]) if found else ()
+        return Table(heads, tuple(tuple(row.values()) for row in found))
 
     return table
 
