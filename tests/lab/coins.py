@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairlab.figures.study import Case, Data, Numbers, Study, Table
-from fairlab.figures.verdict import Measured
+from fairlab.figures.study import Case, Data, Measured, Numbers, Study, Table
 from fairlab.model.errors import CannotRunError
 from fairlab.run.engine import Engine
 from fairlab.run.progress import Progress

@@ -17,7 +17,6 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Protocol
 
-from fairlab.figures.verdict import Measured
 from fairlab.run.engine import Engine
 from fairlab.run.progress import Progress
 
@@ -25,6 +24,8 @@ from fairlab.run.progress import Progress
 Numbers = dict[str, Any]
 # Name of a case -> the numbers of its runs, one per seed.
 Data = Mapping[str, Sequence[Numbers]]
+# The values of a claim's parts, by the parts' names, or of its only part; one for each seed.
+Measured = Mapping[str, Sequence[float]] | Sequence[float]
 
 
 class Runnable(Protocol):

@@ -17,14 +17,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fairlab.figures.registry import Claim
+from fairlab.figures.study import Measured
 from fairlab.results.statistics import interval
 
 CONSISTENT, INCONSISTENT, INCONCLUSIVE = "consistent", "inconsistent", "inconclusive"
 NOT_TESTABLE, NOT_RUN = "not testable", "not run"
 VERDICTS = (CONSISTENT, INCONSISTENT, INCONCLUSIVE, NOT_TESTABLE)
-
-#: The values of a claim's parts, by the parts' names, or of its only part; one for each seed.
-Measured = Mapping[str, Sequence[float]] | Sequence[float]
 
 
 @dataclass(frozen=True)

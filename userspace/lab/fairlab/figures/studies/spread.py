@@ -5,8 +5,7 @@ import math
 from collections.abc import Callable, Sequence
 from statistics import fmean
 
-from fairlab.figures.study import Data, Numbers
-from fairlab.figures.verdict import Measured
+from fairlab.figures.study import Data, Measured, Numbers
 
 
 def spread(

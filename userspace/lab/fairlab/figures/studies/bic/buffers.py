@@ -23,8 +23,7 @@ from fairlab.figures.studies.bic.common import (
     values_of,
 )
 from fairlab.figures.studies.spread import gaps, spread
-from fairlab.figures.study import Case, Data, Numbers, Row, Study, tabular
-from fairlab.figures.verdict import Measured
+from fairlab.figures.study import Case, Data, Measured, Numbers, Row, Study, tabular
 from fairlab.results.outcome import Outcome
 
 

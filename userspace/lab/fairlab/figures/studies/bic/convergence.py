@@ -18,8 +18,7 @@ from fairlab.figures.studies.bic.common import (
     values_of,
 )
 from fairlab.figures.studies.bic.rules import CUT, BicWindow
-from fairlab.figures.study import Case, Data, Numbers, Study
-from fairlab.figures.verdict import Measured
+from fairlab.figures.study import Case, Data, Measured, Numbers, Study
 from fairlab.model import headers
 from fairlab.model.errors import CannotRunError
 from fairlab.results.experiment import Experiment, Group, Stream

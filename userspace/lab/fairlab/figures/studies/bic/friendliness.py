@@ -22,8 +22,7 @@ from fairlab.figures.studies.bic.common import (
     web_traffic,
 )
 from fairlab.figures.studies.spread import ratios, spread
-from fairlab.figures.study import Case, Data, Numbers, Row, Study, tabular
-from fairlab.figures.verdict import Measured
+from fairlab.figures.study import Case, Data, Measured, Numbers, Row, Study, tabular
 from fairlab.results.experiment import Experiment
 from fairlab.results.outcome import Outcome
 from fairlab.results.plots import GREY

@@ -29,8 +29,7 @@ from fairlab.figures.studies.gaimd.model import (
     monotone,
 )
 from fairlab.figures.studies.spread import ratios, spread
-from fairlab.figures.study import Case, Data, Numbers, Row, Study, tabular
-from fairlab.figures.verdict import Measured
+from fairlab.figures.study import Case, Data, Measured, Numbers, Row, Study, tabular
 from fairlab.results.outcome import Outcome
 from fairlab.results.plots import note
 

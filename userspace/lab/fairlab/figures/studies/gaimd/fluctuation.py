@@ -21,8 +21,7 @@ from fairlab.figures.studies.gaimd.common import (
 )
 from fairlab.figures.studies.gaimd.model import CHOSEN, steadiness
 from fairlab.figures.studies.spread import spread
-from fairlab.figures.study import Case, Data, Numbers, Row, Study, tabular
-from fairlab.figures.verdict import Measured
+from fairlab.figures.study import Case, Data, Measured, Numbers, Row, Study, tabular
 from fairlab.results.outcome import Outcome
 
 SAMPLE = 0.15

@@ -28,8 +28,7 @@ from fairlab.figures.studies.gaimd.common import (
 )
 from fairlab.figures.studies.gaimd.model import alpha_to
 from fairlab.figures.studies.spread import by_seed, factor_apart, mean_of, spread
-from fairlab.figures.study import Case, Data, Numbers, Row, Study, tabular
-from fairlab.figures.verdict import Measured
+from fairlab.figures.study import Case, Data, Measured, Numbers, Row, Study, tabular
 from fairlab.results.outcome import Outcome
 
 BETAS = (0.5, 0.75, 0.875)

@@ -21,8 +21,7 @@ from fairlab.figures.studies.gaimd.common import (
     variation,
 )
 from fairlab.figures.studies.spread import spread
-from fairlab.figures.study import Case, Data, Numbers, Row, Study, tabular
-from fairlab.figures.verdict import Measured
+from fairlab.figures.study import Case, Data, Measured, Numbers, Row, Study, tabular
 from fairlab.results.outcome import Outcome
 
 NUMBERS = (1, 2, 4, 8, 16, 32, 64)

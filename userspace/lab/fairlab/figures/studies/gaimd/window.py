@@ -22,8 +22,7 @@ from fairlab.figures.studies.gaimd.common import (
     variation,
 )
 from fairlab.figures.studies.gaimd.model import synchronous
-from fairlab.figures.study import Case, Data, Numbers, Study
-from fairlab.figures.verdict import Measured
+from fairlab.figures.study import Case, Data, Measured, Numbers, Study
 from fairlab.results import plots
 from fairlab.results.outcome import Outcome
 

@@ -15,8 +15,7 @@ from fairlab.figures.studies.large.common import (
     STAND_INS,
 )
 from fairlab.figures.studies.spread import gaps, ratios
-from fairlab.figures.study import Case, Data, Numbers, Row, Study, tabular
-from fairlab.figures.verdict import Measured
+from fairlab.figures.study import Case, Data, Measured, Numbers, Row, Study, tabular
 from fairlab.slbn.simulated import Simulated
 
 #: Columns of a series: time [s]; errors at sources, and at links; the longest wait in a queue [ms].

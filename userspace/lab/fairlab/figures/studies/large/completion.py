@@ -17,8 +17,7 @@ from fairlab.figures.studies.large.common import (
     STAND_INS,
 )
 from fairlab.figures.studies.spread import ratios
-from fairlab.figures.study import Case, Data, Numbers, Row, Study, tabular
-from fairlab.figures.verdict import Measured
+from fairlab.figures.study import Case, Data, Measured, Numbers, Row, Study, tabular
 from fairlab.slbn.simulated import Simulated
 
 

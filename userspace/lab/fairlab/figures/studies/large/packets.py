@@ -8,8 +8,7 @@ from fairlab.figures.studies.forms import PAPER, SIMULATED
 from fairlab.figures.studies.large.accuracy import LINKS, SOURCES, TIME, WAIT, off, row
 from fairlab.figures.studies.large.common import ASSUMPTIONS, COLOURS, NAMES, OURS
 from fairlab.figures.studies.spread import gaps
-from fairlab.figures.study import Case, Data, Numbers, Study, Table
-from fairlab.figures.verdict import Measured
+from fairlab.figures.study import Case, Data, Measured, Numbers, Study, Table
 from fairlab.slbn.simulated import FLUID, Simulated
 
 

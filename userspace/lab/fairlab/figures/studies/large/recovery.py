@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from fairlab.figures.studies.large.common import ASSUMPTIONS, OURS, SEEDS
-from fairlab.figures.study import Case, Data, Numbers, Row, Study, Table, tabular
-from fairlab.figures.verdict import Measured
+from fairlab.figures.study import Case, Data, Measured, Numbers, Row, Study, Table, tabular
 from fairlab.results import plots
 from fairlab.slbn.simulated import Simulated
 

@@ -8,8 +8,7 @@ from typing import Any
 from fairlab.figures.studies.large.common import ASSUMPTIONS
 from fairlab.figures.studies.large.recovery import Recovery, took
 from fairlab.figures.studies.spread import ratios
-from fairlab.figures.study import Case, Data, Numbers, Row, tabular
-from fairlab.figures.verdict import Measured
+from fairlab.figures.study import Case, Data, Measured, Numbers, Row, tabular
 from fairlab.results import plots
 from fairlab.slbn.simulated import Simulated
 

@@ -9,8 +9,7 @@ from fairlab.figures.studies.forms import PAPER, SIMULATED
 from fairlab.figures.studies.large.accuracy import SOURCES, TIME, WAIT, off, row
 from fairlab.figures.studies.large.common import ASSUMPTIONS, COLOURS, NAMES, OURS
 from fairlab.figures.studies.spread import ratios
-from fairlab.figures.study import Case, Data, Numbers, Row, Study, tabular
-from fairlab.figures.verdict import Measured
+from fairlab.figures.study import Case, Data, Measured, Numbers, Row, Study, tabular
 from fairlab.slbn.simulated import Simulated
 
 SLBN = SIMULATED[PAPER]

@@ -6,8 +6,7 @@ from typing import Any, ClassVar
 
 from fairlab.figures.studies.large.common import ASSUMPTIONS, COLOURS, NAMES, OURS, SEEDS
 from fairlab.figures.studies.spread import gaps, ratios
-from fairlab.figures.study import Case, Data, Numbers, Row, Study, tabular
-from fairlab.figures.verdict import Measured
+from fairlab.figures.study import Case, Data, Measured, Numbers, Row, Study, tabular
 from fairlab.slbn.simulated import Simulated
 
 

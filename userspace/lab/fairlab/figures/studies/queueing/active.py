@@ -13,8 +13,7 @@ from typing import Any, ClassVar
 
 from fairlab.figures.studies.queueing.common import SOURCE
 from fairlab.figures.studies.spread import ratios
-from fairlab.figures.study import Case, Data, Numbers, Row, Study, tabular
-from fairlab.figures.verdict import Measured
+from fairlab.figures.study import Case, Data, Measured, Numbers, Row, Study, tabular
 from fairlab.model.plain import Plain
 from fairlab.results import plots
 from fairlab.run import exact

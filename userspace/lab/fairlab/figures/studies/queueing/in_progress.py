@@ -5,8 +5,7 @@ import statistics
 from typing import Any
 
 from fairlab.figures.studies.queueing.common import BESIDE, RATE, SOURCE, mean
-from fairlab.figures.study import Case, Data, Numbers, Study
-from fairlab.figures.verdict import Measured
+from fairlab.figures.study import Case, Data, Measured, Numbers, Study
 from fairlab.model.background import FLOWS, Background
 from fairlab.results import plots
 from fairlab.results.experiment import Experiment, Group

@@ -20,8 +20,7 @@ from fairlab.figures.studies.queueing.common import (
     lost_share,
 )
 from fairlab.figures.studies.spread import gaps, percent, ratios
-from fairlab.figures.study import Data, Numbers
-from fairlab.figures.verdict import Measured
+from fairlab.figures.study import Data, Measured, Numbers
 from fairlab.model.background import FLOWS, PACKETS
 
 

@@ -22,8 +22,7 @@ from fairlab.figures.studies.slbn.common import (
     panels,
     within,
 )
-from fairlab.figures.study import Case, Data, Numbers, Row, tabular
-from fairlab.figures.verdict import Measured
+from fairlab.figures.study import Case, Data, Measured, Numbers, Row, tabular
 from fairlab.results import plots
 from fairlab.slbn import abilene, geant, sessions_plan
 from fairlab.slbn.sessions import Plan, Recording

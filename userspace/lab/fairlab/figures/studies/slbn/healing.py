@@ -15,8 +15,7 @@ from fairlab.figures.studies.slbn.common import (
     STEP,
 )
 from fairlab.figures.studies.spread import percent
-from fairlab.figures.study import Case, Data, Numbers, Study
-from fairlab.figures.verdict import Measured
+from fairlab.figures.study import Case, Data, Measured, Numbers, Study
 from fairlab.results import plots
 from fairlab.slbn import abilene, sessions_plan
 from fairlab.slbn.sessions import Plan, Recording

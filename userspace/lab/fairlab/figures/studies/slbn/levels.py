@@ -8,8 +8,7 @@ from typing import Any
 from fairlab.figures.studies.forms import LINKS
 from fairlab.figures.studies.slbn.common import SOURCE, OneForm
 from fairlab.figures.studies.spread import by_seed, mean_of
-from fairlab.figures.study import Case, Data, Numbers, Row, tabular
-from fairlab.figures.verdict import Measured
+from fairlab.figures.study import Case, Data, Measured, Numbers, Row, tabular
 from fairlab.results import plots
 from fairlab.results.statistics import percentile
 from fairlab.slbn import sessions_plan

@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 from fairlab.figures.studies.forms import PAPER
 from fairlab.figures.studies.slbn.common import SOURCE, OneForm, draw_errors
 from fairlab.figures.studies.spread import ratios
-from fairlab.figures.study import Case, Data, Numbers, Row, tabular
-from fairlab.figures.verdict import Measured
+from fairlab.figures.study import Case, Data, Measured, Numbers, Row, tabular
 from fairlab.results import plots
 from fairlab.slbn import abilene, sessions_tcp
 from fairlab.slbn.sessions_analysis import summary
