@@ -13,8 +13,6 @@ The client sends its request as a line of JSON on the control connection.  The s
 the port of the test, and after the test with its own counters.
 """
 
-from __future__ import annotations
-
 import getopt
 import json
 import select
@@ -40,33 +38,17 @@ class Request:
 
     test: str
     seconds: float
-    size: int = 0
-    tos: int = 0  # of the server's packets
-    cc: str = ""
+    size: int
+    tos: int  # of the server's packets
+    cc: str
 
     def __post_init__(self) -> None:
         if self.test not in TESTS:
             raise ValueError(f"test {self.test}: not one of {', '.join(TESTS)}")
-        if not 0 <= self.seconds <= MAX_SECONDS or self.size < 0:
+        if not 0 <= self.seconds <= MAX_SECONDS or not 0 <= self.size <= sys.maxsize:
             raise ValueError(f"length: from 0 to {MAX_SECONDS:.0f} s, or bytes")
         if not 0 <= self.tos <= 255 or len(self.cc) > 15:
             raise ValueError("marking or congestion control: out of range")
-
-    @classmethod
-    def parse(cls, line: bytes) -> Request:
-        """Raise ValueError if LINE is not a request."""
-        try:
-            found = json.loads(line)
-            request = cls(
-                str(found["test"]),
-                float(found["seconds"]),
-                int(found["size"]),
-                int(found["tos"]),
-                str(found["cc"]),
-            )
-        except (KeyError, TypeError, OverflowError) as error:
-            raise ValueError(f"not a request: {error}") from None
-        return request
 
 
 def tcp_info(end: socket.socket) -> tuple[int, int, int]:
@@ -80,10 +62,7 @@ def tcp_info(end: socket.socket) -> tuple[int, int, int]:
 
 def configure(end: socket.socket, tos: int, cc: str) -> None:
     """Set DSCP and ECN bits, and the congestion control."""
-    if end.family == socket.AF_INET6:
-        end.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS, tos)
-    else:
-        end.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, tos)
+    end.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, tos)
     if cc:
         end.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, cc.encode())
 
@@ -154,10 +133,10 @@ def send(end: socket.socket, request: Request, meter: Meter) -> dict[str, Any]:
     }
 
 
-def receive(end: socket.socket, meter: Meter, seconds: float) -> dict[str, Any]:
+def receive(end: socket.socket, request: Request, meter: Meter) -> dict[str, Any]:
     """Receive until the sender ends, and report the receiver's counters.
 
-    Give up when a second more than a test of SECONDS has passed without data.
+    Give up when a second more than the length of the test has passed without data.
     """
     total, buffer = 0, bytearray(CHUNK)
     heard = time.monotonic()
@@ -168,7 +147,7 @@ def receive(end: socket.socket, meter: Meter, seconds: float) -> dict[str, Any]:
             if not found:
                 break
             total, heard = total + found, time.monotonic()
-        elif time.monotonic() - heard > seconds + 1:
+        elif time.monotonic() - heard > request.seconds + 1:
             break
         meter.add(total)
     mss = tcp_info(end)[0]
@@ -212,17 +191,14 @@ class Handler(socketserver.StreamRequestHandler):
         if not line:
             return
         try:
-            request = Request.parse(line)
-            if request.test == "UDP_RR":
-                self.echo(request)
-            else:
-                self.stream(request)
-        except (ValueError, OSError) as error:
+            request = Request(**json.loads(line))
+            (self.echo if request.test == "UDP_RR" else self.stream)(request)
+        except (TypeError, ValueError, OSError) as error:
             self.reply({"error": str(error)})
 
     def echo(self, request: Request) -> None:
         """Return each datagram until the client closes the control connection."""
-        with socket.socket(self.request.family, socket.SOCK_DGRAM) as end:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as end:
             configure(end, request.tos, "")
             end.bind((self.request.getsockname()[0], 0))
             self.reply({"port": end.getsockname()[1]})
@@ -235,7 +211,7 @@ class Handler(socketserver.StreamRequestHandler):
                     end.sendto(data, sender)
 
     def stream(self, request: Request) -> None:
-        with socket.socket(self.request.family, socket.SOCK_STREAM) as listener:
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
             configure(listener, request.tos, request.cc)
             listener.bind((self.request.getsockname()[0], 0))
             listener.listen(1)
@@ -244,10 +220,8 @@ class Handler(socketserver.StreamRequestHandler):
             end, _ = listener.accept()
         with end:
             meter = Meter(0, 8e-6, "10^6bits/s")
-            if request.test == "TCP_MAERTS":
-                self.reply(send(end, request, meter))
-            else:
-                self.reply(receive(end, meter, request.seconds))
+            counted = send if request.test == "TCP_MAERTS" else receive
+            self.reply(counted(end, request, meter))
 
 
 class Server(socketserver.ThreadingTCPServer):
@@ -256,112 +230,66 @@ class Server(socketserver.ThreadingTCPServer):
     request_queue_size = 128
 
 
-def serve(address: str, port: int) -> None:
-    with Server((address, port), Handler) as server:
-        server.serve_forever(poll_interval=60)
-
-
 # --- client -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Options:
-    """netperf's options: the global ones, and after `--` those of the test."""
+def run(common: dict[str, str], specific: dict[str, str]) -> dict[str, Any]:
+    """Run the test, and return netperf's names with their values.
 
-    serve: tuple[str, int] | None
-    control_host: str
-    port: int
-    host: str
-    bind: str
-    interval: float  # 0: no results in intervals
-    patience: float
-    tos: int
-    keys: tuple[str, ...]
-    request: Request
-
-    @classmethod
-    def parse(cls, words: list[str]) -> Options:
-        """Raise ValueError or getopt.GetoptError for invalid options.
-
-        Ignored are those for the banner, verbosity, units, payload, family and sizes of writes.
-        """
-        if words[:1] == ["--serve"] and len(words) == 3:
-            where = (words[1], int(words[2]))
-            return cls(where, "", 0, "", "", 0, 0, 0, (), Request("UDP_RR", 0))
-        first, rest = getopt.getopt(words, "46P:v:f:F:H:p:t:l:D:Y:L:")
-        common = dict(first)
-        specific = dict(getopt.getopt(rest, "e:m:M:L:H:k:K:")[0])
-        control_host = common.get("-H", "localhost")
-        length = float(common.get("-l", "10"))
-        marks = [int(mark, 0) for mark in common.get("-Y", "0").split(",") if mark] or [0]
-        return cls(
-            None,
-            control_host,
-            int(common.get("-p", "12865")),
-            specific.get("-H", control_host),
-            specific.get("-L", common.get("-L", "")).split(",")[0],
-            abs(float(common.get("-D", "0"))),
-            float(specific.get("-e", "2")),
-            marks[0],
-            tuple(specific.get("-k", "").split(",")),
-            Request(
-                common.get("-t", "TCP_STREAM"),
-                length if length >= 0 else MAX_SECONDS,
-                int(max(0, -length)),
-                marks[-1],
-                specific.get("-K", "").split(",")[0],
-            ),
-        )
-
-
-def run(options: Options) -> dict[str, Any]:
-    """Run the test, and return netperf's names with their values."""
-    request = options.request
-    control = socket.create_connection((options.control_host, options.port), 60)
+    COMMON are the global options, SPECIFIC those of the test, after `--`.
+    """
+    length = float(common.get("-l", "10"))
+    marks = [int(mark, 0) for mark in common.get("-Y", "0").split(",") if mark] or [0]
+    tos = marks[0]
+    request = Request(
+        common.get("-t", "TCP_STREAM"),
+        length if length >= 0 else MAX_SECONDS,
+        int(max(0, -length)),
+        marks[-1],
+        specific.get("-K", "").split(",")[0],
+    )
+    udp = request.test == "UDP_RR"
+    host, port = common.get("-H", "localhost"), int(common.get("-p", "12865"))
+    interval = abs(float(common.get("-D", "0")))
+    control = socket.create_connection((host, port), 60)
     with control, control.makefile("rwb") as lines:
         lines.write(json.dumps(asdict(request)).encode() + b"\n")
         lines.flush()
         answer = _answer(lines.readline(MAX_LINE))
-        kind = socket.SOCK_DGRAM if request.test == "UDP_RR" else socket.SOCK_STREAM
-        with socket.socket(control.family, kind) as end:
-            configure(end, options.tos, request.cc if kind == socket.SOCK_STREAM else "")
-            if options.bind:
-                end.bind((options.bind, 0))
-            end.connect((options.host, answer["port"]))
-            if request.test == "UDP_RR":
-                meter = Meter(options.interval, 1, "Trans/s")
-                answered = exchange(end, request, meter, options.patience)
-                found = {"THROUGHPUT": meter.rate(answered), "PROTOCOL": "UDP"}
-                found |= {"DIRECTION": "Send|Recv"}
+        kind = socket.SOCK_DGRAM if udp else socket.SOCK_STREAM
+        with socket.socket(socket.AF_INET, kind) as end:
+            configure(end, tos, "" if udp else request.cc)
+            end.connect((specific.get("-H", host), answer["port"]))
+            if udp:
+                meter = Meter(interval, 1, "Trans/s")
+                answered = exchange(end, request, meter, float(specific.get("-e", "2")))
+                rate = meter.rate(answered)
+                found = {"THROUGHPUT": rate, "PROTOCOL": "UDP", "DIRECTION": "Send|Recv"}
             else:
-                meter = Meter(options.interval, 8e-6, "10^6bits/s")
-                if request.test == "TCP_STREAM":
-                    ours, names = send(end, request, meter), ("LOCAL", "REMOTE")
-                    took = meter.elapsed()
-                    theirs = _answer(lines.readline(MAX_LINE))
-                    sender, receiver = ours, theirs
-                else:
-                    ours, names = receive(end, meter, request.seconds), ("REMOTE", "LOCAL")
-                    took = meter.elapsed()
-                    theirs = _answer(lines.readline(MAX_LINE))
-                    sender, receiver = theirs, ours
+                meter = Meter(interval, 8e-6, "10^6bits/s")
+                upload = request.test == "TCP_STREAM"
+                ours = (send if upload else receive)(end, request, meter)
+                took = meter.elapsed()
+                theirs = _answer(lines.readline(MAX_LINE))
+                local, remote = ("LOCAL", ours), ("REMOTE", theirs)
+                (source, sent), (sink, received) = (local, remote) if upload else (remote, local)
                 found = {
                     "THROUGHPUT": ours["bytes"] * 8e-6 / max(took, 1e-9),
                     "PROTOCOL": "TCP",
-                    "DIRECTION": "Send" if names[0] == "LOCAL" else "Recv",
+                    "DIRECTION": "Send" if upload else "Recv",
                     "TRANSPORT_MSS": ours["mss"],
                     "LOCAL_CONG_CONTROL": ours["cc"],
                     "REMOTE_CONG_CONTROL": theirs["cc"],
-                    f"{names[0]}_TRANSPORT_RETRANS": sender["retransmitted"],
-                    f"{names[1]}_TRANSPORT_RETRANS": 0,
-                    f"{names[0]}_BYTES_SENT": sender["bytes"],
-                    f"{names[1]}_BYTES_RECVD": receiver["bytes"],
-                    f"{names[0]}_SEND_SIZE": CHUNK,
-                    f"{names[1]}_RECV_SIZE": CHUNK,
+                    f"{source}_TRANSPORT_RETRANS": sent["retransmitted"],
+                    f"{sink}_TRANSPORT_RETRANS": 0,
+                    f"{source}_BYTES_SENT": sent["bytes"],
+                    f"{sink}_BYTES_RECVD": received["bytes"],
+                    f"{source}_SEND_SIZE": CHUNK,
+                    f"{sink}_RECV_SIZE": CHUNK,
                 }
     return found | {
         "ELAPSED_TIME": f"{meter.elapsed():.2f}",
-        "LOCAL_SOCKET_TOS": hex(options.tos),
+        "LOCAL_SOCKET_TOS": hex(tos),
         "REMOTE_SOCKET_TOS": hex(request.tos),
     }
 
@@ -376,21 +304,23 @@ def _answer(line: bytes) -> dict[str, Any]:
     return dict(found)
 
 
-def main() -> int:
+def main(words: list[str]) -> int:
+    """Options for the banner, verbosity, units, payload, family and sizes of writes are ignored."""
     try:
-        options = Options.parse(sys.argv[1:])
-        if options.serve:
-            serve(*options.serve)
-            return 0
-        found = run(options)
+        if words[:1] == ["--serve"]:
+            with Server((words[1], int(words[2])), Handler) as server:
+                server.serve_forever(poll_interval=60)
+        common, rest = getopt.getopt(words, "46P:v:f:F:H:p:t:l:D:Y:")
+        specific = dict(getopt.getopt(rest, "e:m:M:H:k:K:")[0])
+        found = run(dict(common), specific)
     except (OSError, ValueError, OverflowError, getopt.GetoptError) as error:
         print(f"netperf: {error}", file=sys.stderr)
         return 1
-    for key in options.keys:
+    for key in specific.get("-k", "").split(","):
         if key in found:
             print(f"{key}={found[key]}")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
