@@ -87,7 +87,6 @@ def test_bottleneck_is_in_both_directions() -> None:
     there, back = network.links[0].a.queue, network.links[0].b.queue
     assert isinstance(there, Bottleneck)
     assert there == back
-    assert network.queues["right-left"] == back
 
 
 def test_directions_may_have_different_qdiscs() -> None:

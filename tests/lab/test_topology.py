@@ -5,7 +5,7 @@ import ipaddress
 
 from fairlab.model import background, topology
 from fairlab.model.background import Background
-from fairlab.model.network import Bottleneck, Delay, End, Network, Pacing, ends_with
+from fairlab.model.network import Bottleneck, Delay, Pacing, ends_with
 from fairlab.model.qdisc import Buffer, parse_qdisc
 from fairlab.model.scenario import parse_flows
 from fairlab.net.network import queue_commands
@@ -17,12 +17,8 @@ from tests.lab.labtools import scenario
 MANY = topology.build(scenario(flows=parse_flows("100*reno"), background=Background(0.5)))
 
 
-def ends(network: Network) -> list[End]:
-    return [end for link in network.links for end in (link.a, link.b)]
-
-
 def test_names_and_addresses_are_unique_and_valid() -> None:
-    everything = ends(MANY)
+    everything = MANY.ends
     assert len(everything) == 2 * (2 * 101 + 1)
     for values in (
         [end.interface for end in everything],
@@ -40,7 +36,7 @@ def test_names_and_addresses_are_unique_and_valid() -> None:
 
 def test_routes_lead_to_the_other_end() -> None:
     """Forward hop by hop, as the kernel does, from each sender to its receiver and back."""
-    owner = {end.address: end.node for end in ends(MANY)}
+    owner = {end.address: end.node for end in MANY.ends}
 
     def next_hop(node: str, to: ipaddress.IPv4Address) -> str:
         for end, _ in MANY.ends_of(node):
@@ -75,7 +71,7 @@ def test_routes_lead_to_the_other_end() -> None:
 
 
 def test_delays_are_neither_at_hosts_nor_at_the_bottleneck() -> None:
-    for end in ends(MANY):
+    for end in MANY.ends:
         if end.interface == "sb-left":
             assert end.queue == Pacing(10**6)
         elif end.node in MANY.hosts or end.interface == "right-left":
@@ -89,7 +85,11 @@ def test_delays_are_neither_at_hosts_nor_at_the_bottleneck() -> None:
 @given(st.integers(0, 10**7))
 def test_delays_of_a_path_add_up_to_the_rtt(rtt: int) -> None:
     network = topology.build(scenario(rtt=rtt, buffer=Buffer("100p", packets=100)))
-    delays = [q.time for name, q in network.queues.items() if isinstance(q, Delay) and "1" in name]
+    delays = [
+        end.queue.time
+        for end in network.ends
+        if isinstance(end.queue, Delay) and "1" in end.interface
+    ]
     assert len(delays) == 2 and sum(delays) == rtt
 
 
@@ -99,7 +99,7 @@ def test_netem_limits_exceed_packets_in_flight(rate: int, rtt: int, mtu: int) ->
     in_flight = rate * rtt / 2 / 8e6 / one.frame
     needed = topology.netem_limit_needed(one)
     assert needed > 2 * in_flight
-    for queue in topology.build(one).queues.values():
+    for queue in (end.queue for end in topology.build(one).ends):
         if isinstance(queue, Delay):
             assert queue.limit >= needed
 
@@ -129,7 +129,7 @@ def test_qdiscs_are_on_the_requested_links() -> None:
     texts = ("drr_fq,limit=20p", "reverse:fq_codel", "senders:fq", "receivers:pfifo,limit=9")
     what = scenario(qdiscs=tuple(map(parse_qdisc, texts)), background=Background(0.5))
     network = topology.build(what)
-    commands = [c for end in ends(network) for c in queue_commands(end, 1514)]
+    commands = [c for end in network.ends for c in queue_commands(end, 1514)]
     configured = {c.split()[3]: c.partition(": ")[2] for c in commands if "netem" not in c}
     assert configured == {
         "left-right": "drr_fq limit 20",
@@ -149,4 +149,4 @@ def test_qdiscs_are_on_the_requested_links() -> None:
 
 def test_poisson_packets_are_not_paced() -> None:
     what = scenario(background=Background(0.5, background.PACKETS))
-    assert {end.interface: end.queue for end in ends(topology.build(what))}["sb-left"] is None
+    assert {end.interface: end.queue for end in topology.build(what).ends}["sb-left"] is None

@@ -98,12 +98,7 @@ class SlbnRouter(Router):
     def stop(self, deleteIntfs: bool = True) -> None:
         """Stop the agent, too."""
         if self.agent:
-            self.agent.terminate()
-            try:
-                self.agent.wait(PATIENCE)
-            except subprocess.TimeoutExpired:
-                self.agent.kill()
-                self.agent.wait()
+            host.end([self.agent])
             shutil.rmtree(self.scratch)
         super().stop(deleteIntfs)
 
@@ -197,12 +192,11 @@ def configure(start: Router) -> None:
     batches: dict[Any, list[str]] = {node: [] for node in nodes}
     for members in networks:
         for intf in members:
-            for other in members:
-                if other is not intf:
-                    batches[intf.node].append(
-                        f"neighbour replace {other.IP()} lladdr {other.MAC()} dev {intf.name}"
-                        " nud permanent"
-                    )
+            batches[intf.node] += [
+                f"neighbour replace {other.IP()} lladdr {other.MAC()} dev {intf.name} nud permanent"
+                for other in members
+                if other is not intf
+            ]
     for number, members in enumerate(networks, 1):
         for node, (intf, via) in routes_to(members, networks).items():
             prefix = f"10.{number >> 8}.{number & 255}.0/24"
@@ -223,13 +217,11 @@ def routes_to(members: list[Any], networks: list[list[Any]]) -> dict[Any, tuple[
         node = waiting.popleft()
         if not isinstance(node, Router):
             continue
-        for network in networks:
-            for via in network:
-                if via.node is not node:
-                    continue
-                for intf in network:
-                    if intf.node not in reached:
-                        reached.add(intf.node)
-                        found[intf.node] = (intf, via)
-                        waiting.append(intf.node)
+        own = [(via, network) for network in networks for via in network if via.node is node]
+        for via, network in own:
+            for intf in network:
+                if intf.node not in reached:
+                    reached.add(intf.node)
+                    found[intf.node] = (intf, via)
+                    waiting.append(intf.node)
     return found

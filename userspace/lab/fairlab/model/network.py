@@ -15,7 +15,7 @@ there, during a run.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fairlab.model.qdisc import Qdisc
 
@@ -125,11 +125,10 @@ class Network:
     bottleneck: End
     mtu: int
     background: Path | None = None
-    queues: dict[str, Queue] = field(init=False)  # by interface
 
-    def __post_init__(self) -> None:
-        found = {e.interface: e.queue for link in self.links for e, _ in link.ends() if e.queue}
-        object.__setattr__(self, "queues", found)
+    @property
+    def ends(self) -> list[End]:
+        return [end for link in self.links for end in (link.a, link.b)]
 
     def ends_of(self, node: str) -> list[tuple[End, End]]:
         """The ends of NODE, each with the opposite one."""
@@ -138,9 +137,4 @@ class Network:
 
 def ends_with(network: Network, qdisc: Qdisc) -> list[End]:
     """The end that has QDISC."""
-    ends = [end for link in network.links for end in (link.a, link.b)]
-    return [
-        end
-        for end in ends
-        if end.queue == qdisc or (isinstance(end.queue, Bottleneck) and end.queue.qdisc == qdisc)
-    ]
+    return [end for end in network.ends if qdisc in (end.queue, getattr(end.queue, "qdisc", None))]

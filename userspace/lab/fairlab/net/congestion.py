@@ -6,6 +6,7 @@ module loaded, before a run; preflight.py checks the running connections again. 
 modules have presets (net.ipv4.NAME_preset); the kernel's own have none.
 """
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -25,26 +26,18 @@ def registered() -> list[str]:
 
 def loadable(modules: Path | None = None) -> list[str]:
     """The congestion controls that have a module."""
-    index = (modules or Path("/lib/modules", _release())) / "modules.dep"
+    index = (modules or Path("/lib/modules", os.uname().release)) / "modules.dep"
     if not index.exists():
         return []
     pattern = re.compile(r"^(?:\S*/)?(?:net/ipv4|updates|extra)/(?:\S*/)?tcp_(\w+)\.ko\b", re.M)
     return sorted(set(pattern.findall(index.read_text())) - OTHER_MODULES)
 
 
-def _release() -> str:
-    return Path("/proc/sys/kernel/osrelease").read_text().strip()
-
-
 def load(cc: str) -> None:
     """Load the module of a congestion control, if it has one that is not loaded yet."""
     if cc not in registered():
-        subprocess.run(
-            ["modprobe", "--quiet", f"tcp_{cc}"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-        )
+        command = ["modprobe", "--quiet", f"tcp_{cc}"]
+        subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
 
 
 def presets(cc: str) -> list[str]:

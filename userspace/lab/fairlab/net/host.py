@@ -6,14 +6,14 @@ Everything here is about the kernel that this process runs on, which may be a gu
 
 import contextlib
 import ctypes
+import operator
 import os
-import platform
 import resource
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from fairlab.model.errors import CannotRunError
@@ -37,6 +37,7 @@ TCP_MEMORY = Path("/proc/sys/net/ipv4/tcp_mem")
 BACKLOG = Path("/proc/sys/net/core/netdev_max_backlog")
 LARGE_BACKLOG = 100_000
 BUILD_ID_BYTES = 20
+PATIENCE = 10  # seconds until a process that does not end is killed
 
 
 def complete_path() -> None:
@@ -57,13 +58,10 @@ def require_tools() -> None:
     """Raise CannotRunError if a program or module that measuring needs is missing."""
     complete_path()
     find_plugins()
-    missing = {
-        program: package for program, package in PROGRAMS.items() if not shutil.which(program)
-    }
+    missing = [program for program in PROGRAMS if not shutil.which(program)]
     if missing:
-        packages = " ".join(sorted(set(missing.values())))
-        names = ", ".join(missing)
-        raise CannotRunError(f"missing: {names}; install the packages: {packages}")
+        packages = " ".join(sorted({PROGRAMS[program] for program in missing}))
+        raise CannotRunError(f"missing: {', '.join(missing)}; install the packages: {packages}")
 
 
 def tree() -> Path | None:
@@ -76,17 +74,9 @@ def project_version(tree: Path | None) -> str:
     """The project's version by git describe; empty without git."""
     if tree is None or not (tree / ".git").exists():
         return ""
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(tree), "describe", "--always", "--dirty", "--tags"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-    return done.stdout.strip()
+    with contextlib.suppress(OSError, CannotRunError):
+        return run("git", "-C", str(tree), "describe", "--always", "--dirty", "--tags").strip()
+    return ""
 
 
 def traffic_program(name: str = TRAFFIC) -> str:
@@ -109,9 +99,8 @@ def random_device() -> Path | None:
 def find_plugins() -> None:
     """Let tc find the tree's own plugins, unless TC_LIB_DIR is set."""
     top = tree()
-    plugins = top / "build" / "tc" if top else Path()
-    if next(plugins.glob("q_*.so"), None) if top else None:
-        os.environ.setdefault("TC_LIB_DIR", str(plugins))
+    if top and any((top / "build" / "tc").glob("q_*.so")):
+        os.environ.setdefault("TC_LIB_DIR", str(top / "build" / "tc"))
 
 
 def run(*command: str) -> str:
@@ -135,6 +124,19 @@ def die_with_parent() -> None:
     ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL, 0, 0, 0)
 
 
+def end(processes: Iterable[subprocess.Popen[bytes]]) -> None:
+    """End programs: those that do not end in time are killed."""
+    running = [process for process in processes if process.poll() is None]
+    for process in running:
+        process.terminate()
+    for process in running:
+        try:
+            process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
 def become_traffic() -> None:
     """In a traffic program: lower our priority, so that forwarding goes first.
 
@@ -147,17 +149,22 @@ def become_traffic() -> None:
 
 
 @contextlib.contextmanager
-def large_backlog() -> Iterator[None]:
+def changed(setting: Path, text: str) -> Iterator[None]:
+    """Change a setting of the kernel within a `with` block."""
+    before = setting.read_text()
+    setting.write_text(text)
+    try:
+        yield
+    finally:
+        setting.write_text(before)
+
+
+def large_backlog() -> contextlib.AbstractContextManager[None]:
     """Raise the backlog limit between namespaces, so that bursts are not dropped there.
 
     This and forwarding_first() are all that a run changes on the machine itself.
     """
-    before = int(BACKLOG.read_text())
-    BACKLOG.write_text(str(max(before, LARGE_BACKLOG)))
-    try:
-        yield
-    finally:
-        BACKLOG.write_text(str(before))
+    return changed(BACKLOG, str(max(int(BACKLOG.read_text()), LARGE_BACKLOG)))
 
 
 @contextlib.contextmanager
@@ -172,20 +179,14 @@ def many_files() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-@contextlib.contextmanager
-def ample_tcp_memory() -> Iterator[None]:
+def ample_tcp_memory() -> contextlib.AbstractContextManager[None]:
     """Let TCP use most of the free memory, not a sixteenth of it.
 
     Buffers are larger than their packets, and all hosts share one limit.  Above it TCP drops
     received packets, which would look like losses in the network.
     """
-    before = TCP_MEMORY.read_text()
     pages = os.sysconf("SC_AVPHYS_PAGES") * 3 // 4
-    TCP_MEMORY.write_text(f"{pages} {pages} {pages}")
-    try:
-        yield
-    finally:
-        TCP_MEMORY.write_text(before)
+    return changed(TCP_MEMORY, f"{pages} {pages} {pages}")
 
 
 @contextlib.contextmanager
@@ -231,12 +232,7 @@ class Load:
         return cls((idle + waiting) / second, sum(ticks) / second, stolen / second, drops)
 
     def since(self, before: "Load") -> "Load":
-        return Load(
-            self.idle - before.idle,
-            self.total - before.total,
-            self.stolen - before.stolen,
-            self.backlog_drops - before.backlog_drops,
-        )
+        return Load(*map(operator.sub, astuple(self), astuple(before)))
 
     @property
     def idle_share(self) -> float:
@@ -259,12 +255,3 @@ def module_version(cc: str) -> dict[str, str]:
     with contextlib.suppress(CannotRunError):
         found["file"] = run("modinfo", "-F", "filename", name).strip()
     return found
-
-
-def tool_versions() -> dict[str, str]:
-    """The versions of the measuring tools."""
-    return {
-        "iperf3": run("iperf3", "--version").splitlines()[0],
-        "tc": run("tc", "-V").strip(),
-        "python": platform.python_version(),
-    }

@@ -34,20 +34,18 @@ IFREQ = struct.Struct("16sP16x")
 IFREQ_INTEGER = struct.Struct("16si20x")
 
 
-def _enter(file: int) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.setns(file, CLONE_NEWNET):
-        raise OSError(ctypes.get_errno(), "setns")
+def _call(name: str, *arguments: int) -> None:
+    """Call a function of libc."""
+    if getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments):
+        raise OSError(ctypes.get_errno(), name)
 
 
 class Namespace:
     """A network namespace, until it is closed and its processes have ended."""
 
     def __init__(self) -> None:
-        libc = ctypes.CDLL(None, use_errno=True)
         with _returning():
-            if libc.unshare(CLONE_NEWNET):
-                raise OSError(ctypes.get_errno(), "unshare")
+            _call("unshare", CLONE_NEWNET)
             self.file = os.open(THIS, os.O_RDONLY | os.O_CLOEXEC)
 
     def close(self) -> None:
@@ -66,7 +64,7 @@ class Namespace:
         /proc/thread-self/net and /proc/sys/net.
         """
         with _returning():
-            _enter(self.file)
+            _call("setns", self.file, CLONE_NEWNET)
             yield
 
 
@@ -77,7 +75,7 @@ def _returning() -> Iterator[None]:
     try:
         yield
     finally:
-        _enter(home)
+        _call("setns", home, CLONE_NEWNET)
         os.close(home)
 
 
@@ -116,5 +114,4 @@ def mtu_of(interface: str) -> int:
     """The MTU of an interface."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         answer = fcntl.ioctl(any_socket, SIOCGIFMTU, IFREQ_INTEGER.pack(interface.encode(), 0))
-    found: int = IFREQ_INTEGER.unpack(answer)[1]
-    return found
+    return int(IFREQ_INTEGER.unpack(answer)[1])

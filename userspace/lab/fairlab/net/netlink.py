@@ -12,7 +12,7 @@ One change is made here: options of dualpi2, which tc does not have in Debian 12
 import contextlib
 import socket
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fairlab.model.errors import LabError
@@ -23,7 +23,7 @@ NLM_F_REQUEST, NLM_F_ACK, NLM_F_DUMP = 0x1, 0x4, 0x300
 RTM_NEWQDISC, RTM_GETQDISC, RTM_GETTCLASS = 36, 38, 42
 SOCK_DIAG_BY_FAMILY = 20
 
-TCA_KIND, TCA_OPTIONS, TCA_XSTATS, TCA_STATS2 = 1, 2, 4, 7
+TCA_KIND, TCA_OPTIONS, TCA_STATS2 = 1, 2, 7
 TCA_STATS_BASIC, TCA_STATS_QUEUE, TCA_STATS_APP = 1, 3, 4
 # linux/pkt_sched.h
 TCA_DUALPI2_LIMIT, TCA_DUALPI2_ECN_MASK = 1, 14
@@ -36,6 +36,7 @@ ATTRIBUTE = struct.Struct("=HH")
 TCMSG = struct.Struct("=BBHiIII")
 BASIC = struct.Struct("=QI")
 QUEUE = struct.Struct("=IIIII")
+NO_STATS = bytes(QUEUE.size)
 # The offset of the count of marked packets in a qdisc's own statistics (linux/pkt_sched.h).
 MARKS = {"choke": 12, "codel": 24, "fq_codel": 12, "fq_pie": 16, "pie": 36, "red": 12}
 MARK_COUNT = struct.Struct("=I")
@@ -69,9 +70,11 @@ def pack_attribute(kind: int, content: bytes) -> bytes:
 class Reader:
     """A netlink socket in this thread's network namespace."""
 
-    def __init__(self, protocol: int) -> None:
+    protocol = socket.NETLINK_ROUTE
+
+    def __init__(self) -> None:
         kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC
-        self.socket = socket.socket(socket.AF_NETLINK, kind, protocol)
+        self.socket = socket.socket(socket.AF_NETLINK, kind, self.protocol)
         self.sequence = 0
 
     def close(self) -> None:
@@ -115,31 +118,30 @@ class QueueState:
 class QueueReader(Reader):
     """Reads the queues of the interfaces of one namespace."""
 
-    def __init__(self) -> None:
-        super().__init__(socket.NETLINK_ROUTE)
-
-    def _messages(self) -> Iterator[bytes]:
-        return self.dump(RTM_GETQDISC, TCMSG.pack(socket.AF_UNSPEC, 0, 0, 0, 0, 0, 0))
+    def _dump(
+        self, kind: int, index: int = 0, parent: int = 0
+    ) -> Iterator[tuple[int, int, str, dict[int, bytes]]]:
+        """Of each queue or class: interface's index, handle, kind, attributes."""
+        request = TCMSG.pack(socket.AF_UNSPEC, 0, 0, index, 0, parent, 0)
+        for message in self.dump(kind, request):
+            _, _, _, index, handle, _, _ = TCMSG.unpack_from(message)
+            parts = dict(attributes(message, TCMSG.size))
+            yield index, handle, parts.get(TCA_KIND, b"").rstrip(b"\0").decode(), parts
 
     def options(self) -> dict[tuple[int, int], tuple[str, bytes]]:
         """All queues: (interface's index, handle) -> kind and options, as the kernel has them."""
-        found = {}
-        for message in self._messages():
-            _, _, _, index, handle, _, _ = TCMSG.unpack_from(message)
-            parts = dict(attributes(message, TCMSG.size))
-            kind = parts.get(TCA_KIND, b"").rstrip(b"\0").decode()
-            found[index, handle] = kind, parts.get(TCA_OPTIONS, b"")
-        return found
+        return {
+            (index, handle): (kind, parts.get(TCA_OPTIONS, b""))
+            for index, handle, kind, parts in self._dump(RTM_GETQDISC)
+        }
 
     def read(self) -> dict[tuple[int, int], QueueState]:
         """All queues: (interface's index, handle's major number) -> state."""
-        found = {}
-        for message in self._messages():
-            _, _, _, index, handle, _, _ = TCMSG.unpack_from(message)
-            kind, state = parse_queue(message)
-            if kind != "noqueue":
-                found[index, handle >> 16] = state
-        return found
+        return {
+            (index, handle >> 16): queue_state(kind, parts)
+            for index, handle, kind, parts in self._dump(RTM_GETQDISC)
+            if kind != "noqueue"
+        }
 
     def band_waits(self, index: int, handle: int) -> dict[int, tuple[int, ...]]:
         """Of drr_fq with bands: class -> packets sent, by the step of their wait.
@@ -149,12 +151,9 @@ class QueueReader(Reader):
         the interface are not asked for: a netem without a child ends such a dump.
         """
         found = {}
-        request = TCMSG.pack(socket.AF_UNSPEC, 0, 0, index, 0, handle << 16, 0)
-        for message in self.dump(RTM_GETTCLASS, request):
-            _, _, _, _, number, _, _ = TCMSG.unpack_from(message)
-            parts = dict(attributes(message, TCMSG.size))
+        for _, number, kind, parts in self._dump(RTM_GETTCLASS, index, handle << 16):
             own = dict(attributes(parts.get(TCA_STATS2, b""), 0)).get(TCA_STATS_APP, b"")
-            if parts.get(TCA_KIND) != b"drr_fq\0" or len(own) < DRR_FQ_WAITS_AT:
+            if kind != "drr_fq" or len(own) < DRR_FQ_WAITS_AT:
                 continue
             if DRR_FQ_XSTATS.unpack_from(own) == (DRR_FQ_XSTATS_BAND,):
                 found[number & 0xFFFF] = DRR_FQ_WAITS.unpack_from(own, DRR_FQ_WAITS_AT)
@@ -176,50 +175,38 @@ def dualpi2_options(words: Sequence[str]) -> bytes:
 
 def set_dualpi2(device: str, handle: int, words: Sequence[str]) -> None:
     """Set options of the dualpi2 with the major number HANDLE on DEVICE in this namespace."""
+    if not words:
+        return
     message = TCMSG.pack(socket.AF_UNSPEC, 0, 0, socket.if_nametoindex(device), handle << 16, 0, 0)
     message += pack_attribute(TCA_KIND, b"dualpi2\0")
     message += pack_attribute(TCA_OPTIONS | NESTED, dualpi2_options(words))
-    reader = Reader(socket.NETLINK_ROUTE)
-    with contextlib.closing(reader):
+    with contextlib.closing(Reader()) as reader:
         list(reader.dump(RTM_NEWQDISC, message, NLM_F_ACK))
 
 
-def parse_queue(message: bytes) -> tuple[str, QueueState]:
-    """The kind and the state of the queue that MESSAGE describes."""
-    kind = ""
-    sent_bytes = sent_packets = drops = marks = backlog = length = 0
-    for attribute, content in attributes(message, TCMSG.size):
-        if attribute == TCA_KIND:
-            kind = content.rstrip(b"\0").decode()
-        elif attribute == TCA_STATS2:
-            for part, value in attributes(content, 0):
-                if part == TCA_STATS_BASIC:
-                    sent_bytes, sent_packets = BASIC.unpack_from(value)
-                elif part == TCA_STATS_QUEUE:
-                    length, backlog, drops, _, _ = QUEUE.unpack_from(value)
-                elif part == TCA_STATS_APP and kind in MARKS:
-                    (marks,) = MARK_COUNT.unpack_from(value, MARKS[kind])
-    return kind, QueueState(sent_bytes, sent_packets, drops, marks, backlog, length)
+def queue_state(kind: str, parts: Mapping[int, bytes]) -> QueueState:
+    """The state of a queue of this KIND, from the attributes that describe it."""
+    found = dict(attributes(parts.get(TCA_STATS2, b""), 0))
+    sent_bytes, sent_packets = BASIC.unpack_from(found.get(TCA_STATS_BASIC, NO_STATS))
+    length, backlog, drops, _, _ = QUEUE.unpack_from(found.get(TCA_STATS_QUEUE, NO_STATS))
+    marks = 0
+    if kind in MARKS and TCA_STATS_APP in found:
+        (marks,) = MARK_COUNT.unpack_from(found[TCA_STATS_APP], MARKS[kind])
+    return QueueState(sent_bytes, sent_packets, drops, marks, backlog, length)
 
 
 class ConnectionReader(Reader):
     """Reads the TCP connections of one namespace."""
 
-    def __init__(self) -> None:
-        super().__init__(NETLINK_SOCK_DIAG)
+    protocol = NETLINK_SOCK_DIAG
 
     def congestion_controls(self) -> dict[tuple[int, int], str]:
         """Established connections: (source port, destination port) -> congestion control in use."""
         # struct inet_diag_req_v2: family, protocol, extensions, padding, states, and an empty
         # socket id.
-        request = struct.pack(
-            "=BBBBI",
-            socket.AF_INET,
-            socket.IPPROTO_TCP,
-            1 << (INET_DIAG_CONG - 1),
-            0,
-            1 << TCP_ESTABLISHED,
-        ) + bytes(48)
+        wanted, states = 1 << (INET_DIAG_CONG - 1), 1 << TCP_ESTABLISHED
+        request = struct.pack("=BBBBI", socket.AF_INET, socket.IPPROTO_TCP, wanted, 0, states)
+        request += bytes(48)
         found = {}
         for message in self.dump(SOCK_DIAG_BY_FAMILY, request):
             # struct inet_diag_msg: four bytes, the socket id (which begins with the ports), 20

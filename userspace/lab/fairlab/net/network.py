@@ -26,16 +26,7 @@ from fairlab.model import background, headers
 from fairlab.model.errors import CannotRunError, LabError
 from fairlab.model.network import Bottleneck, Delay, Edge, End, Network, Pacing, Trunk
 from fairlab.model.qdisc import Qdisc
-from fairlab.net import host
-from fairlab.net.namespace import (
-    GSO,
-    Namespace,
-    mtu_of,
-    offloads_on,
-    set_sysctl,
-    turn_gso_on,
-    turn_offloads_off,
-)
+from fairlab.net import host, namespace
 from fairlab.net.netlink import ConnectionReader, QueueReader, set_dualpi2
 
 # Major numbers of handles: netem, the bottleneck's rate limit and its qdisc, ...
@@ -58,75 +49,55 @@ BACKGROUND_SETTINGS = {
 
 MIN_WINDOW_MEMORY = 32 * 2**20
 LARGEST_INT = 2**31 - 1  # of a sysctl
-PATIENCE = 10  # seconds until a process that does not end is killed
 
 
 def queue_commands(end: End, frame: int) -> list[str]:
     """The tc commands for the queue of an interface."""
-    device = f"dev {end.interface}"
-    if isinstance(end.queue, Delay):
-        delay = end.queue
-        netem = f"netem limit {delay.limit} delay {delay.time}us"
-        # With a rate, netem keeps the order of packets.
-        netem += f" {delay.jitter}us rate {JITTER_RATE}" if delay.jitter else ""
-        netem += f" loss random {100 * delay.loss:.8f}%" if delay.loss else ""
-        commands = [f"qdisc replace {device} root handle {NETEM:x}: {netem}"]
-        if delay.reorder:
-            late = f"netem limit {delay.limit} delay {delay.reorder_by}us"
-            # netem's own reordering is that of the packets that it does not delay.
-            late += f" reorder {100 * (1 - delay.reorder):.8f}%"
-            commands.append(f"qdisc replace {device} parent {NETEM:x}: handle {LATE:x}: {late}")
-        return commands
-    if isinstance(end.queue, Bottleneck):
-        queue = end.queue
-        shaper = f"tbf rate {queue.rate}bit burst {queue.burst} limit {queue.size}"
-        return [
-            f"qdisc replace {device} root handle {SHAPER:x}: {shaper}",
-            f"qdisc replace {device} parent {SHAPER:x}:1 handle {QUEUE:x}: {queue.qdisc}",
-        ]
-    if isinstance(end.queue, Pacing):
-        # TCP does not pace its first ten packets.  With a quantum of a packet, fq gives no credit
-        # for idle time.
-        return [
-            f"qdisc replace {device} root handle {QUEUE:x}: fq maxrate {end.queue.peak}bit"
-            f" quantum {frame} initial_quantum {frame} limit 100000 flow_limit 10000"
-        ]
-    if isinstance(end.queue, Trunk):
-        return trunk_commands(device, end.queue, frame)
-    if isinstance(end.queue, Edge):
-        return [f"qdisc replace {device} root handle {SLBN:x}: slbn edge"]
-    if isinstance(end.queue, Qdisc):
-        return [f"qdisc replace {device} root handle {QUEUE:x}: {end.queue}"]
-    return []
-
-
-def trunk_commands(device: str, trunk: Trunk, frame: int) -> list[str]:
-    """A trunk: packets are delayed, then rate-limited, control packets first."""
     commands: list[str] = []
 
-    def add(parent: str, handle: int, what: str) -> str:
-        commands.append(f"qdisc replace {device} {parent} handle {handle:x}: {what}")
+    def add(parent: str, handle: int, what: object) -> str:
+        place = f"dev {end.interface} {parent} handle {handle:x}:"
+        commands.append(f"qdisc replace {place} {what}")
         return f"parent {handle:x}:"
 
-    shaper = f"tbf rate {trunk.rate}bit burst {2 * frame} limit {TRUNK_LIMIT}"
-    delay = f"netem delay {trunk.delay}us limit {TRUNK_LIMIT // frame}"
-    parent = add("root", SHAPER, shaper) + "1"
-    if trunk.slbn:
-        link = add(parent, SLBN, f"slbn rate {trunk.slbn}bit {trunk.slbn_words}".rstrip())
-        if trunk.delay:
-            add(link + "1", CONTROL, delay)
-        parent = link + "2"
-    if trunk.delay:
-        parent = add(parent, NETEM, delay) + "1"
-    # Of dualpi2, tc of Debian 12 has no options: add_queues() sets them.
-    add(parent, QUEUE, DUALPI2 if trunk.data.kind == DUALPI2 else str(trunk.data))
+    match end.queue:
+        case Delay() as delay:
+            netem = f"netem limit {delay.limit} delay {delay.time}us"
+            # With a rate, netem keeps the order of packets.
+            netem += f" {delay.jitter}us rate {JITTER_RATE}" if delay.jitter else ""
+            netem += f" loss random {100 * delay.loss:.8f}%" if delay.loss else ""
+            parent = add("root", NETEM, netem)
+            if delay.reorder:
+                late = f"netem limit {delay.limit} delay {delay.reorder_by}us"
+                # netem's own reordering is that of the packets that it does not delay.
+                add(parent, LATE, f"{late} reorder {100 * (1 - delay.reorder):.8f}%")
+        case Bottleneck() as queue:
+            shaper = f"tbf rate {queue.rate}bit burst {queue.burst} limit {queue.size}"
+            add(add("root", SHAPER, shaper) + "1", QUEUE, queue.qdisc)
+        case Pacing() as pacing:
+            # TCP does not pace its first ten packets.  With a quantum of a packet, fq gives no
+            # credit for idle time.
+            quantum = f"quantum {frame} initial_quantum {frame} limit 100000 flow_limit 10000"
+            add("root", QUEUE, f"fq maxrate {pacing.peak}bit {quantum}")
+        case Edge():
+            add("root", SLBN, "slbn edge")
+        case Qdisc() as qdisc:
+            add("root", QUEUE, qdisc)
+        case Trunk() as trunk:
+            # Packets are delayed, then rate-limited, control packets first.
+            shaper = f"tbf rate {trunk.rate}bit burst {2 * frame} limit {TRUNK_LIMIT}"
+            wait = f"netem delay {trunk.delay}us limit {TRUNK_LIMIT // frame}"
+            parent = add("root", SHAPER, shaper) + "1"
+            if trunk.slbn:
+                link = add(parent, SLBN, f"slbn rate {trunk.slbn}bit {trunk.slbn_words}".rstrip())
+                if trunk.delay:
+                    add(link + "1", CONTROL, wait)
+                parent = link + "2"
+            if trunk.delay:
+                parent = add(parent, NETEM, wait) + "1"
+            # Of dualpi2, tc of Debian 12 has no options: add_queues() sets them.
+            add(parent, QUEUE, DUALPI2 if trunk.data.kind == DUALPI2 else trunk.data)
     return commands
-
-
-def set_options(end: End) -> None:
-    """Set the options of an interface's data qdisc that tc may not know."""
-    if isinstance(end.queue, Trunk) and end.queue.data.kind == DUALPI2 and end.queue.data.words:
-        set_dualpi2(end.interface, QUEUE, end.queue.data.words)
 
 
 def route_command(to: str, *via: str) -> str:
@@ -178,7 +149,7 @@ class Laboratory:
         self.settings = host_settings(max(MIN_WINDOW_MEMORY, window_memory), ecn, self.hosts)
         self.frame = network.mtu + headers.ETHERNET
         self.scratch = Path()
-        self._nodes: dict[str, Namespace] = {}
+        self._nodes: dict[str, namespace.Namespace] = {}
         self._children: list[subprocess.Popen[bytes]] = []
         self._cleanup = contextlib.ExitStack()
         #: of each interface with add_queues(), by what it is: how it was set
@@ -192,7 +163,7 @@ class Laboratory:
             stack.enter_context(host.many_files())
             stack.enter_context(host.forwarding_first())
             self._start(stack)
-            stack.callback(self._stop_children)
+            stack.callback(host.end, self._children)
             for node in (*self.network.hosts, *self.network.routers):
                 self._configure(node)
             self._cleanup = stack.pop_all()
@@ -204,7 +175,7 @@ class Laboratory:
     def _start(self, stack: contextlib.ExitStack) -> None:
         """Create nodes and links."""
         for node in (*self.network.hosts, *self.network.routers):
-            self._nodes[node] = stack.enter_context(contextlib.closing(Namespace()))
+            self._nodes[node] = stack.enter_context(contextlib.closing(namespace.Namespace()))
         batch = []
         for link in self.network.links:
             a, b = (
@@ -213,7 +184,7 @@ class Laboratory:
                 for end in (link.a, link.b)
             )
             batch.append(f"link add name {a} type veth peer name {b}")
-        finish(start(["ip", "-batch", "-"]), "links", batch)
+        execute(["ip", "-batch", "-"], "links", batch)
 
     def _configure(self, node: str) -> None:
         """Set addresses, neighbours, routes and sysctls of a node."""
@@ -237,33 +208,31 @@ class Laboratory:
                 settings |= BACKGROUND_SETTINGS
         with self.inside(node):
             with contextlib.suppress(FileNotFoundError):
-                set_sysctl("ipv6/conf/all/disable_ipv6", "1")
+                namespace.set_sysctl("ipv6/conf/all/disable_ipv6", "1")
             for name, value in settings.items():
-                set_sysctl(f"ipv4/{name}", value)
+                namespace.set_sysctl(f"ipv4/{name}", value)
             for end, _ in self.network.ends_of(node):
-                turn_offloads_off(end.interface)
+                namespace.turn_offloads_off(end.interface)
                 if self.hosts.gso and node in self.network.hosts:
-                    turn_gso_on(end.interface)
-            process = start(["ip", "-batch", "-"])
-        finish(process, node, batch)
+                    namespace.turn_gso_on(end.interface)
+            execute(["ip", "-batch", "-"], node, batch)
 
     def add_queues(self) -> None:
         """Add the topology's queues."""
         for node in (*self.network.routers, *self.network.hosts):
-            commands: list[str] = []
-            for end, _ in self.network.ends_of(node):
-                commands += queue_commands(end, self.frame)
+            ends = [end for end, _ in self.network.ends_of(node)]
+            commands = [command for end in ends for command in queue_commands(end, self.frame)]
             if not commands:
                 continue
             try:
                 with self.inside(node):
-                    process = start(["tc", "-batch", "-"])
-                finish(process, node, commands)
+                    execute(["tc", "-batch", "-"], node, commands)
             except LabError as error:
                 raise CannotRunError(f"this kernel lacks a qdisc that is needed: {error}") from None
             with self.inside(node):
-                for end, _ in self.network.ends_of(node):
-                    set_options(end)
+                for end in ends:
+                    if isinstance(end.queue, Trunk) and end.queue.data.kind == DUALPI2:
+                        set_dualpi2(end.interface, QUEUE, end.queue.data.words)
         for node in (*self.network.routers, *self.network.hosts):
             self._built |= self._settings(node)
 
@@ -274,8 +243,8 @@ class Laboratory:
         with self.inside(node):
             for end, _ in self.network.ends_of(node):
                 names[socket.if_nametoindex(end.interface)] = end.interface
-                found[end.interface, "MTU"] = mtu_of(end.interface)
-                found[end.interface, "offloads"] = offloads_on(end.interface)
+                found[end.interface, "MTU"] = namespace.mtu_of(end.interface)
+                found[end.interface, "offloads"] = namespace.offloads_on(end.interface)
         with self.queue_reader(node) as reader:
             for (index, handle), (kind, options) in reader.options().items():
                 if index in names and handle:
@@ -311,8 +280,7 @@ class Laboratory:
     def run(self, node: str, *command: str) -> str:
         """Run a program on NODE, and return its output; raise LabError if it fails."""
         with self.inside(node):
-            process = start(command)
-        return finish(process, node)
+            return execute(command, node)
 
     def shell(self, node: str, script: str) -> str:
         """Run a shell script on NODE (with set -e); raise LabError if it fails."""
@@ -329,7 +297,7 @@ class Laboratory:
 
         It gets what ENVIRONMENT adds to ours.
         """
-        # A signal in between would leave a process that _stop_children() does not know.
+        # A signal in between would leave a process that is not ended with the network.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, host.STOPPING)
         try:
             with self.inside(node):
@@ -346,17 +314,6 @@ class Laboratory:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         return process
-
-    def _stop_children(self) -> None:
-        running = [process for process in self._children if process.poll() is None]
-        for process in running:
-            process.terminate()
-        for process in running:
-            try:
-                process.wait(PATIENCE)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
 
     @contextlib.contextmanager
     def queue_reader(self, node: str) -> Iterator[QueueReader]:
@@ -378,12 +335,12 @@ class Laboratory:
 
     def offloads_on(self, node: str) -> list[str]:
         """Offloads that are on and should not be: each as `interface: feature`."""
-        wanted = [GSO] if self.hosts.gso and node in self.network.hosts else []
+        wanted = [namespace.GSO] if self.hosts.gso and node in self.network.hosts else []
         with self.inside(node):
             return [
                 f"{end.interface}: {name}"
                 for end, _ in self.network.ends_of(node)
-                for name in offloads_on(end.interface)
+                for name in namespace.offloads_on(end.interface)
                 if name not in wanted
             ]
 
@@ -404,22 +361,20 @@ class Laboratory:
         return {q["dev"]: int(q["options"]["limit"]) for q in queues if q["kind"] == "netem"}
 
 
-def start(command: Sequence[str]) -> subprocess.Popen[str]:
-    """Start a program in this thread's namespace."""
-    return subprocess.Popen(
+def execute(command: Sequence[str], node: str, lines: Sequence[str] = ()) -> str:
+    """Run a program in this thread's namespace, that of NODE, with LINES as its input.
+
+    Return its output; raise LabError if it fails.
+    """
+    done = subprocess.run(
         command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        input="".join(f"{line}\n" for line in lines),
+        capture_output=True,
         text=True,
         start_new_session=True,
+        check=False,
     )
-
-
-def finish(process: subprocess.Popen[str], node: str, lines: Sequence[str] = ()) -> str:
-    """Write LINES to a program on NODE, and return its output; raise LabError if it fails."""
-    output, complaint = process.communicate("".join(f"{line}\n" for line in lines))
-    if process.returncode:
-        reason = re.sub(r"\s*\n\s*", "; ", complaint.strip()) or f"exit {process.returncode}"
+    if done.returncode:
+        reason = re.sub(r"\s*\n\s*", "; ", done.stderr.strip()) or f"exit {done.returncode}"
         raise LabError(f"on {node}: {reason}")
-    return output
+    return done.stdout

@@ -98,5 +98,4 @@ class Sampler:
 
 def sampled(network: Network) -> list[End]:
     """All ends with a rate limit or a delay."""
-    kinds = Bottleneck | Trunk | Delay
-    return [end for link in network.links for end, _ in link.ends() if isinstance(end.queue, kinds)]
+    return [end for end in network.ends if isinstance(end.queue, Bottleneck | Trunk | Delay)]

@@ -64,24 +64,17 @@ def parse_line(line: str) -> WindowEvent | StateEvent | None:
     if not match:
         return None
     fields = dict(_FIELD.findall(match["rest"]))
-    when = float(match["time"])
     try:
-        if match["event"] == "tcp_cong_state_set":
-            sport, dport = int(fields["sport"]), int(fields["dport"])
-            return StateEvent(when, sport, dport, int(fields["cong_state"]))
         if match["event"] == "tcp_probe":
             # The ports are at the end of the addresses: src=10.0.1.2:50001 dest=10.1.1.2:5201.
             fields["sport"] = fields["src"].rpartition(":")[2]
             fields["dport"] = fields["dest"].rpartition(":")[2]
             fields["cwnd"] = fields["snd_cwnd"]
-        return WindowEvent(
-            time=when,
-            sport=int(fields["sport"]),
-            dport=int(fields["dport"]),
-            cwnd=int(fields["cwnd"]),
-            ssthresh=int(fields["ssthresh"]),
-            phase=fields.get("phase", ""),
-        )
+        about = float(match["time"]), int(fields["sport"]), int(fields["dport"])
+        if match["event"] == "tcp_cong_state_set":
+            return StateEvent(*about, int(fields["cong_state"]))
+        window = int(fields["cwnd"]), int(fields["ssthresh"])
+        return WindowEvent(*about, *window, fields.get("phase", ""))
     except (KeyError, ValueError):
         return None
 
