@@ -57,12 +57,12 @@ def print_fitness(what: Scenario) -> None:
     for one in what.qdiscs:
         print(f"qdisc: {one.link}: {one}")
     print("offloads: off on every link")
-    if fitness.capacity is None:
+    if fitness["capacity"] is None:
         print("forwarding: takes no time here")
     else:
-        speed = f"{fitness.capacity / 1e6:.0f} Mbit/s"
+        speed = f"{fitness['capacity'] / 1e6:.0f} Mbit/s"
         print(f"forwarding: {speed}, for {units.format_rate(what.rate)}")
-    print(f"round-trip: {fitness.round_trip_ms:.2f} ms, for {units.format_time(what.rtt)}")
+    print(f"round-trip: {fitness['round_trip_ms']:.2f} ms, for {units.format_time(what.rtt)}")
     print("this experiment can run here")
 
 

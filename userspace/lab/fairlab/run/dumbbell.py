@@ -27,7 +27,6 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -67,16 +66,8 @@ def windows_memory(scenario: Scenario) -> int:
     return 4 * (scenario.bdp + scenario.buffer.bytes_at_most(scenario.frame))
 
 
-@dataclass(frozen=True)
-class Fitness:
-    """Measurements of the checks before a run."""
-
-    capacity: float | None  # bit/s; None: no limit
-    round_trip_ms: float
-
-
-def prepare(lab: Laboratory, scenario: Scenario, progress: Progress) -> Fitness:
-    """Set the network up for the scenario, checking each step."""
+def prepare(lab: Laboratory, scenario: Scenario, progress: Progress) -> dict[str, Any]:
+    """Set the network up for the scenario, checking each step; return what was measured."""
     preflight.choose(lab, scenario)
     preflight.qdiscs(lab, scenario)
     preflight.offloads(lab)
@@ -87,10 +78,11 @@ def prepare(lab: Laboratory, scenario: Scenario, progress: Progress) -> Fitness:
         capacity = preflight.capacity(lab, scenario)
     lab.add_queues()
     preflight.delays(lab, scenario)
-    return Fitness(capacity, preflight.round_trip(lab, scenario))
+    # In bit/s; None: no limit.
+    return {"capacity": capacity, "round_trip_ms": preflight.round_trip(lab, scenario)}
 
 
-def check(scenario: Scenario, progress: Progress) -> Fitness:
+def check(scenario: Scenario, progress: Progress) -> dict[str, Any]:
     """Make all checks before a run, on a network that is built for it."""
     host.require_root()
     host.require_tools()
@@ -120,7 +112,7 @@ def settings_in_force(lab: Laboratory, scenario: Scenario) -> list[dict[str, str
 def shown_queues(lab: Laboratory) -> list[dict[str, Any]]:
     """The qdiscs of the bottleneck and of the scenario's choice, with their own statistics."""
     network = lab.network
-    own = [end for link in network.links for end, _ in link.ends() if isinstance(end.queue, Qdisc)]
+    own = [end for end in network.ends if isinstance(end.queue, Qdisc)]
     found = []
     for end in (network.bottleneck, *own):
         queue = end.queue.qdisc if isinstance(end.queue, Bottleneck) else end.queue
@@ -131,11 +123,6 @@ def shown_queues(lab: Laboratory) -> list[dict[str, Any]]:
             {"link": queue.link, "interface": end.interface, "asked": str(queue), "shown": shown}
         )
     return found
-
-
-def column_names(scenario: Scenario) -> list[str]:
-    """What has arrived: of each flow, and of the background."""
-    return [*scenario.labels, *([BESIDE] if scenario.background else [])]
 
 
 class Traffic:
@@ -149,11 +136,7 @@ class Traffic:
         self.servers: list[Process] = []
         self.clients: dict[int, Process] = {}
         self.pinging: Process | None = None
-
-    @property
-    def ours(self) -> bool:
-        """True if the sender is fairflow."""
-        return self.scenario.sender == FAIRFLOW
+        self.ours = scenario.sender == FAIRFLOW
 
     def client_output(self, number: int) -> Path:
         ending = "fair" if self.ours else "json"
@@ -176,7 +159,8 @@ class Traffic:
             if self.ours:
                 self.programs.start_sink(name, path.receiver, path.address, port, background.FLOWS)
                 continue
-            server = self.programs.start_server(name, path.receiver, path.address, port)
+            command = flows.server_command(path.address, port)
+            server = self.programs.start(name, path.receiver, command, "json")
             self.servers.append(server)
             wait_server(self.lab, path.receiver, server, port, self.server_output(number))
 
@@ -186,17 +170,16 @@ class Traffic:
         cc, (own, port) = self.scenario.flows[number].cc, flows.ports(number)
         if self.ours:
             words = f"to={path.address},port={port},from={own},cc={cc},stop={seconds}"
-            self.clients[number] = self.programs.start_senders(
-                name, path.sender, None, INTERVAL, [words]
-            )
-            return
-        command = flows.client_command(path.address, (own, port), cc, seconds)
-        self.clients[number] = self.programs.start_client(name, path.sender, command)
+            client = self.programs.start_senders(name, path.sender, None, INTERVAL, [words])
+        else:
+            command = flows.client_command(path.address, (own, port), cc, seconds)
+            client = self.programs.start(name, path.sender, command, "json")
+        self.clients[number] = client
 
     def start_ping(self) -> None:
         path = self.lab.network.paths[0]
-        name = Path(PING).stem
-        self.pinging = self.programs.start_ping(name, path.sender, path.address)
+        command = ["ping", "-n", "-D", "-i", "0.2", path.address]
+        self.pinging = self.programs.start(Path(PING).stem, path.sender, command)
 
     def stop_ping(self) -> None:
         """Interrupt the ping, which then writes its remaining output."""
@@ -218,13 +201,12 @@ class Traffic:
         """Raise LabError if a client has ended early, whatever iperf3's exit status."""
         for number, client in self.clients.items():
             if (status := client.poll()) is not None:
-                reason = (
-                    self.programs.reason(f"client-{number + 1}", status)
-                    if self.ours
-                    else flows.said_error(self.client_output(number))
-                )
-                sender = self.scenario.sender
-                raise LabError(f"flow {self.scenario.labels[number]}: {sender}: {reason}")
+                if self.ours:
+                    reason = self.programs.reason(f"client-{number + 1}", status)
+                else:
+                    reason = flows.said_error(self.client_output(number))
+                label, sender = self.scenario.labels[number], self.scenario.sender
+                raise LabError(f"flow {label}: {sender}: {reason}")
         self.programs.check()
 
     def running(self) -> bool:
@@ -360,7 +342,7 @@ def measure(scenario: Scenario, directory: Path, progress: Progress) -> None:
     progress.step("building the network")
     connections = [(flow.cc, *flows.ports(n)) for n, flow in enumerate(scenario.flows)]
     with closing(evidence.KernelLog()) as log, laboratory(scenario) as lab:
-        fitness = prepare(lab, scenario, progress)
+        measured = prepare(lab, scenario, progress)
         settings = settings_in_force(lab, scenario)
         size = buffer_size(scenario.rate, scenario.frame, scenario.seconds + 5)
         with ExitStack() as stack, Tracer(connections, size) as tracer:
@@ -380,14 +362,14 @@ def measure(scenario: Scenario, directory: Path, progress: Progress) -> None:
             around = evidence.gather(lab, log, run.load, [flow.cc for flow in scenario.flows])
         for output in run.traffic.outputs():
             shutil.copy(output, directory)
+    names = [*scenario.labels, *([BESIDE] if scenario.background else [])]
     document = around | {
         "scenario": scenario.to_json(),
         "begin": run.begin,
         "end": run.end,
         "clock_offset": clock_offset,
-        "columns": sampler.columns(lab.network, column_names(scenario), run.begin),
-        "capacity": fitness.capacity,
-        "round_trip_ms": fitness.round_trip_ms,
+        "columns": sampler.columns(lab.network, names, run.begin),
+        **measured,
         "trace_lost": trace_lost,
         "settings": settings,
         "queues": queues,

@@ -19,7 +19,6 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 from fairlab.model.errors import CannotRunError, ReportedError
 from fairlab.net import host
@@ -29,8 +28,10 @@ from fairlab.run.progress import STYLE, Progress
 VM, VIRTUAL, HOST = ENGINES = ("vm", "virtual", "host")
 DEFAULT_KERNEL = "6.1"
 
-# Exit statuses of scripts/vm itself.
-VM_USAGE, VM_SPLAT, VM_NOT_REPEATABLE, VM_TIMEOUT, VM_BROKEN = 2, 70, 71, 124, 125
+# Exit statuses of scripts/vm itself: a usage error, a timeout; a splat, a guest that is not
+# repeatable, one that broke, each with ours.
+VM_USAGE, VM_TIMEOUT = 2, 124
+FAILED = {70: 1, 71: CannotRunError.status, 125: CannotRunError.status}
 #: The file in a run's directory that has its job.
 JOB = "job.json"
 #: Where a guest in virtual time has the directory that it can write to.
@@ -50,18 +51,6 @@ SOURCES = (
 BOOT_TIMEOUT, SECONDS_PER_SECOND = 600, 60
 
 
-class Engine(Protocol):
-    """Measures jobs; ENGINE is one of ENGINES."""
-
-    @property
-    def engine(self) -> str: ...
-
-    def measure(
-        self, directory: Path, seconds: float, memory: int, seed: int, progress: Progress
-    ) -> None:
-        """Measure the job in DIRECTORY, and leave its raw data there; MEMORY is in MiB."""
-
-
 def is_virtual() -> bool:
     """Does this process run in virtual time?"""
     return os.environ.get("FAIRPATH_ENGINE") == VIRTUAL
@@ -70,11 +59,9 @@ def is_virtual() -> bool:
 def make(targets: list[str], kinds: Collection[str]) -> None:
     """Build TARGETS, and tc's plugins for these KINDS of qdisc, where there is a tree."""
     top = host.tree()
-    if top is None:
-        return
-    if any((top / "userspace" / "tc" / f"q_{kind}.c").exists() for kind in kinds):
+    if top and any((top / "userspace" / "tc" / f"q_{kind}.c").exists() for kind in kinds):
         targets = [*targets, "tc-plugins"]
-    if not targets:
+    if not top or not targets:
         return
     build = top / "build"
     build.mkdir(exist_ok=True)
@@ -105,7 +92,6 @@ class Here:
     def measure(
         self, directory: Path, seconds: float, memory: int, seed: int, progress: Progress
     ) -> None:
-        del seconds, memory, seed
         self.measurer(directory, progress)
 
 
@@ -148,23 +134,24 @@ class Vm:
     def measure(
         self, directory: Path, seconds: float, memory: int, seed: int, progress: Progress
     ) -> None:
+        """Measure the job in DIRECTORY, and leave its raw data there; MEMORY is in MiB."""
         guest = replace(self, seed=seed)
         # Not an argument, which would choose the random numbers of the process.
         words = ["--env", f"{STYLE}={progress.style}"]
         if self.engine != VIRTUAL:
             guest.fairlab(["measure", str(directory)], directory, seconds, memory, words)
             return
-        kernel = exact.kernel_directory(require_tree(self.engine), self.kernel)
-        words += ["--quiet"]
-        words += ["--pcap", str(self.capture)] if self.capture else []
-        words += [] if self.capture else ["--packets", str(directory / exact.PACKETS)]
+        tree = require_tree(self.engine)
+        kernel = exact.kernel_directory(tree, self.kernel)
+        option, file = ("--pcap" if self.capture else "--packets"), directory / exact.PACKETS
+        words += ["--quiet", option, str(self.capture or file)]
         guest.fairlab(["measure", str(PLACE)], directory, seconds, memory, words)
         if self.capture:
             return
         arguments = {"kernel": self.kernel, "seed": seed, "jitter": self.jitter}
         arguments |= {"memory": memory, "seconds": seconds}
         job = json.loads((directory / JOB).read_text())
-        exact.write(directory, require_tree(self.engine), kernel, arguments, job)
+        exact.write(directory, tree, kernel, arguments, job)
 
     def place(self, directory: Path) -> Path:
         """Where the guest has a DIRECTORY that it can write to: in virtual time always the same."""
@@ -187,10 +174,8 @@ class Vm:
         options += ["--rw", f"{writable}:{self.place(writable)}"] if writable else []
         options += ["--mem", f"{memory}M"] if memory else []
         status = self.command([*options, "--", self._script("fairlab"), *arguments])
-        if status == VM_TIMEOUT:
-            raise ReportedError(1)
         if status:
-            raise ReportedError(status)
+            raise ReportedError(1 if status == VM_TIMEOUT else status)
 
     def command(self, words: Sequence[str]) -> int:
         """Run a command in the guest; WORDS are options of scripts/vm, `--` and the command.
@@ -219,8 +204,10 @@ class Vm:
             if process.poll() is None:
                 process.terminate()
                 process.wait()
-        if status in (VM_BROKEN, VM_NOT_REPEATABLE):
-            raise ReportedError(CannotRunError.status)
-        if status == VM_SPLAT:
-            raise ReportedError(1)
+        if status in FAILED:
+            raise ReportedError(FAILED[status])
         return status
+
+
+#: Measures jobs.
+Engine = Here | Vm

@@ -2,15 +2,15 @@
 """Gathers what every run records: what it ran on, and evidence for results/trust.py."""
 
 import os
+import platform
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
 from fairlab.net import host
 from fairlab.net.network import Laboratory
 from fairlab.run import engine
-from fairlab.run.environment import environment
 
 #: TCP's counters of packets that it dropped for lack of memory, and of memory pressure.
 OUT_OF_MEMORY = (
@@ -27,12 +27,10 @@ ERROR = 3
 WARNING = re.compile(r"^(WARNING|BUG|INFO: task|unregister_netdevice)")
 
 
-def tcp_memory(
-    lab: Laboratory, nodes: Iterable[str], names: Sequence[str] = OUT_OF_MEMORY
-) -> dict[str, int]:
-    """Counters of TcpExt in /proc/net/netstat, of all NODES together."""
-    total = dict.fromkeys(names, 0)
-    for node in nodes:
+def tcp_memory(lab: Laboratory) -> dict[str, int]:
+    """Counters of TcpExt in /proc/net/netstat, of all hosts together."""
+    total = dict.fromkeys(OUT_OF_MEMORY, 0)
+    for node in lab.network.hosts:
         lines = [line.split() for line in lab.shell(node, "cat /proc/net/netstat").splitlines()]
         for heads, values in zip(lines[::2], lines[1::2], strict=True):
             for name, value in zip(heads[1:], values[1:], strict=True):
@@ -81,10 +79,30 @@ def gather(
     lab: Laboratory, log: KernelLog, load: host.Load, ccs: Iterable[str] = ()
 ) -> dict[str, Any]:
     """What every run records at its end; LOAD is that of the run, CCS its congestion controls."""
+    seed = os.environ.get("FAIRPATH_VM_SEED")
     return {
         "load": vars(load) | {"idle_share": load.idle_share},
         "virtual": engine.is_virtual(),
-        "out_of_memory": tcp_memory(lab, lab.network.hosts),
+        "out_of_memory": tcp_memory(lab),
         "kernel_errors": log.errors(),
         "changed": lab.changed(),
-    } | environment(ccs)
+        "kernel": {
+            "release": platform.release(),
+            "version": platform.version(),
+            "machine": platform.machine(),
+            "cpus": os.cpu_count(),
+        },
+        # scripts/vm sets these for the command that it runs in a guest.
+        "engine": {
+            "name": os.environ.get("FAIRPATH_ENGINE", "host"),
+            "accelerator": os.environ.get("FAIRPATH_ACCEL", ""),
+            "steady": os.environ.get("FAIRPATH_STEADY") == "1",
+        }
+        | ({} if seed is None else {"seed": int(seed), "jitter": "FAIRPATH_JITTER" in os.environ}),
+        "tools": {
+            "iperf3": host.run("iperf3", "--version").splitlines()[0],
+            "tc": host.run("tc", "-V").strip(),
+            "python": platform.python_version(),
+        },
+        "modules": {cc: host.module_version(cc) for cc in ccs},
+    }

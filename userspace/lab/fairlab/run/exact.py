@@ -172,15 +172,11 @@ def digest(answer: Any) -> str:
 
 
 def write_simulated(
-    directory: Path,
-    simulator: str,
-    arguments: Sequence[str],
-    sha256: str,
-    inputs: Mapping[str, str],
+    directory: Path, simulator: str, arguments: Sequence[str], sha256: str, inputs: dict[str, str]
 ) -> None:
     """Write the record of a run of a simulator, of whose answer SHA256 is the digest."""
     record = {"format": FORMAT, "simulator": simulator, "arguments": list(arguments)}
-    record |= {"sha256": sha256, "inputs": dict(inputs)}
+    record |= {"sha256": sha256, "inputs": inputs}
     record |= {"project": host.project_version(host.tree())}
     (directory / RECORD).write_text(json.dumps(record))
 

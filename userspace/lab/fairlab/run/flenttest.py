@@ -48,11 +48,6 @@ SERVER_PORT = 12865  # netperf's default
 # after the load, and collects data.
 LONGER = 120
 
-# What Flent finds as netperf.
-NETPERF = """#!/bin/sh
-PYTHONPATH=@TREE@ exec @PYTHON@ -m fairlab.run.netperf "$@"
-"""
-
 # Flent parses results in child processes, and polls for their end.  In virtual time it would poll
 # forever, since time stands still while it does, so it must parse in its own process.  Debian's
 # package is not in Python's path, but beside the program.
@@ -121,9 +116,8 @@ def netperf(lab: Laboratory) -> Path:
     """Write the program that Flent starts as netperf."""
     path = lab.scratch / "bin" / "netperf"
     path.parent.mkdir()
-    tree = Path(fairlab.__file__).parent.parent
-    text = NETPERF.replace("@TREE@", shlex.quote(str(tree)))
-    path.write_text(text.replace("@PYTHON@", shlex.quote(sys.executable)))
+    tree, python = map(shlex.quote, (str(Path(fairlab.__file__).parent.parent), sys.executable))
+    path.write_text(f'#!/bin/sh\nPYTHONPATH={tree} exec {python} -m fairlab.run.netperf "$@"\n')
     path.chmod(0o755)
     return path
 
@@ -142,35 +136,17 @@ def server(lab: Laboratory, program: Path) -> Iterator[None]:
         raise LabError(f"the flows' server ended: {flows.said_error(said)}")
 
 
-def set_congestion_control(lab: Laboratory, cc: str) -> None:
-    """Set the default of both hosts, for connections for which the test sets none.
-
-    The kernel may refuse it (TCP_CONG_NON_RESTRICTED).
-    """
-    path = lab.network.paths[0]
-    setting = "/proc/sys/net/ipv4/tcp_congestion_control"
-    for node in (path.sender, path.receiver):
-        lab.shell(node, f"(echo {cc} >{setting}) 2>/dev/null || :")
-
-
-def flent_command(lab: Laboratory, request: Request, program: Path) -> list[str]:
-    flent = shutil.which("flent") or "flent"
-    path = f"PATH={program.parent}:{os.environ['PATH']}"
-    command = ["env", path, sys.executable, "-c", PARSE_HERE, flent, request.test]
-    command += ["-H", lab.network.paths[0].address, "-4"]
-    command += ["-l", str(request.scenario.seconds), "-D", str(lab.scratch)]
-    command += ["-r", "/dev/null"]
-    if request.cc:
-        command += ["--test-parameter", f"tcp_cong_control={request.cc}"]
-    return [*command, *request.options]
-
-
 def run_flent(lab: Laboratory, request: Request, program: Path) -> Path:
     """Run the test, and return its data file."""
-    said = lab.scratch / SAID
+    said, path = lab.scratch / SAID, lab.network.paths[0]
+    command = ["env", f"PATH={program.parent}:{os.environ['PATH']}"]
+    command += [sys.executable, "-c", PARSE_HERE, shutil.which("flent") or "flent", request.test]
+    command += ["-H", path.address, "-4"]
+    command += ["-l", str(request.scenario.seconds), "-D", str(lab.scratch), "-r", "/dev/null"]
+    if request.cc:
+        command += ["--test-parameter", f"tcp_cong_control={request.cc}"]
     with said.open("wb") as output:
-        command = flent_command(lab, request, program)
-        process = lab.start(lab.network.paths[0].sender, command, output)
+        process = lab.start(path.sender, [*command, *request.options], output)
     try:
         status = process.wait(request.scenario.seconds + LONGER)
     except subprocess.TimeoutExpired:
@@ -208,9 +184,13 @@ def measure(request: Request, directory: Path, progress: Progress) -> None:
         closing(evidence.KernelLog()) as log,
         Laboratory(both_ways(scenario), memory, scenario.ecn) as lab,
     ):
-        fitness = dumbbell.prepare(lab, scenario, progress)
+        measured = dumbbell.prepare(lab, scenario, progress)
         if request.cc:
-            set_congestion_control(lab, request.cc)
+            # The default of both hosts, for connections for which the test sets none.  The kernel
+            # may refuse it (TCP_CONG_NON_RESTRICTED).
+            setting = "/proc/sys/net/ipv4/tcp_congestion_control"
+            for node in (lab.network.paths[0].sender, lab.network.paths[0].receiver):
+                lab.shell(node, f"(echo {request.cc} >{setting}) 2>/dev/null || :")
         program = netperf(lab)
         with server(lab, program):
             progress.step(f"running Flent's {request.test} for {scenario.seconds} s")
@@ -220,8 +200,7 @@ def measure(request: Request, directory: Path, progress: Progress) -> None:
         ends = lab.network.links[0]
         queues = [lab.shown_queue(end) for end in (ends.a, ends.b)]
         document = evidence.gather(lab, log, load) | {
-            "capacity": fitness.capacity,
-            "round_trip_ms": fitness.round_trip_ms,
+            **measured,
             "queues": dict(zip(("bottleneck", "reverse"), queues, strict=True)),
             "lost_in_delays": lost_in_delays(lab),
         }

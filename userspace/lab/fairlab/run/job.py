@@ -58,7 +58,6 @@ class Job(ABC, Generic[Result_co]):
 
     def check_engine(self, engine: Engine) -> None:
         """Raise CannotRunError if the job cannot run on ENGINE."""
-        del engine
 
     def measure(self, work: Path, engine: Engine, progress: Progress) -> None:
         """Measure on ENGINE; the raw data is left in WORK."""

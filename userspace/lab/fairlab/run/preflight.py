@@ -67,8 +67,7 @@ def qdiscs(lab: Laboratory, scenario: Scenario) -> None:
 def offloads(lab: Laboratory) -> None:
     """Raise CannotRunError if an offload is on at any interface."""
     for node in (*lab.network.hosts, *lab.network.routers):
-        still_on = lab.offloads_on(node)
-        if still_on:
+        if still_on := lab.offloads_on(node):
             raise CannotRunError(
                 f"offload still on at {still_on[0]}: queues would count many packets as one"
             )
@@ -110,11 +109,12 @@ def trial(lab: Laboratory, scenario: Scenario, number: int) -> float:
     # Another port for each trial: the last one's is not free again yet.
     ports = (TRIAL_PORTS[0] + number, TRIAL_PORTS[1] + number)
     programs = Programs(lab)
-    server = programs.start_server("trial-server", path.receiver, path.address, ports[1])
+    command = flows.server_command(path.address, ports[1])
+    server = programs.start("trial-server", path.receiver, command, "json")
     output = programs.output("trial-server.json")
     wait_server(lab, path.receiver, server, ports[1], output)
     command = flows.client_command(path.address, ports, TRIAL_CC, TRIAL_SECONDS)
-    programs.start_client("trial-client", path.sender, command).wait()
+    programs.start("trial-client", path.sender, command, "json").wait()
     output = programs.output("trial-client.json")
     # iperf3's exit status can be 0 even when it has failed.
     end = json.loads(output.read_text() or "{}").get("end", {})

@@ -18,7 +18,6 @@ from fairlab.net.network import Laboratory
 from fairlab.run import engine, flows
 
 Process = subprocess.Popen[bytes]
-PING_INTERVAL = 0.2
 # States in /proc/net: TCP_LISTEN, and TCP_CLOSE for a UDP socket without a peer.
 _LISTENING = {"tcp": "0A", "udp": "07"}
 
@@ -31,14 +30,11 @@ def wait_listening(
     while process.poll() is None and time.monotonic() < deadline:
         with lab.inside(node):
             rows = [
-                (line.split(), protocol.removesuffix("6"))
+                (line.split(), _LISTENING[protocol.removesuffix("6")])
                 for protocol in protocols
                 for line in Path(f"/proc/thread-self/net/{protocol}").read_text().splitlines()[1:]
             ]
-        if any(
-            int(row[1].split(":")[1], 16) == port and row[3] == _LISTENING[protocol]
-            for row, protocol in rows
-        ):
+        if any(row[1].endswith(f":{port:04X}") and row[3] == state for row, state in rows):
             return True
         time.sleep(0.02)
     return False
@@ -50,12 +46,6 @@ def wait_server(
     """Wait until a flow's receiver on NODE listens on PORT."""
     if not wait_listening(lab, node, process, port, "tcp"):
         raise LabError(f"no receiver listens on port {port}: {flows.said_error(output)}")
-
-
-def repeatable() -> dict[str, str]:
-    """What the environment of anybody's program needs so that a run in virtual time repeats."""
-    library = host.random_device() if engine.is_virtual() else None
-    return {"LD_PRELOAD": str(library)} if library else {}
 
 
 class Programs:
@@ -75,7 +65,7 @@ class Programs:
     def output(self, name: str) -> Path:
         return self.lab.scratch / name
 
-    def _start(
+    def start(
         self,
         name: str,
         node: str,
@@ -83,6 +73,7 @@ class Programs:
         ending: str = "txt",
         environment: Mapping[str, str] | None = None,
     ) -> Process:
+        """Start a program on NODE, whose output goes to NAME.ENDING."""
         with self.output(f"{name}.{ending}").open("wb") as printed:
             return self.lab.start(node, command, printed, environment)
 
@@ -92,31 +83,18 @@ class Programs:
         """Start a sink of this KIND (fairtraffic's), and wait until it listens."""
         command = [host.traffic_program(), "sink", "--kind", kind, "--port", str(port)]
         command += ["--bind", address, "--output", str(self.output(f"{name}.json")), *options]
-        self.sinks[name] = sink = self._start(name, node, command)
+        self.sinks[name] = sink = self.start(name, node, command)
         protocol = "udp" if kind == PACKETS else "tcp"
         if not wait_listening(self.lab, node, sink, port, protocol):
             self.check()
             raise LabError(f"{name} does not listen on port {port}")
         return sink
 
-    def start_server(self, name: str, node: str, address: str, port: int) -> Process:
-        """Start a server of iperf3's, which ends with its flow."""
-        return self._start(name, node, flows.server_command(address, port), "json")
-
-    def start_client(self, name: str, node: str, command: list[str]) -> Process:
-        """Start a client of iperf3's."""
-        return self._start(name, node, command, "json")
-
-    def start_ping(self, name: str, node: str, address: str) -> Process:
-        """Start a ping, which ends when it is interrupted."""
-        command = ["ping", "-n", "-D", "-i", str(PING_INTERVAL), address]
-        return self._start(name, node, command)
-
     def start_source(self, name: str, node: str, port: int, options: list[str]) -> None:
         """Start a source of short flows or packets."""
         command = [host.traffic_program(), "source", "--port", str(port)]
         command += ["--output", str(self.output(f"{name}.json")), *options]
-        self.sources[name] = self._start(name, node, command)
+        self.sources[name] = self.start(name, node, command)
 
     def start_senders(
         self,
@@ -135,15 +113,18 @@ class Programs:
         command += [] if begin is None else ["--begin", f"{begin:.9f}"]
         command += ["--every", str(every), *options]
         command += ["--output", str(self.output(f"{name}.fair")), *words]
-        self.senders[name] = sender = self._start(name, node, command)
+        self.senders[name] = sender = self.start(name, node, command)
         return sender
 
     def start_own(self, name: str, node: str, command: list[str]) -> None:
         """Start a program that anybody wrote."""
         if self.running:
             self.running.write_text("\n".join([*(self.own.keys() - self.ended.keys()), name]))
+        # So that a run in virtual time repeats.
+        library = host.random_device() if engine.is_virtual() else None
+        environment = {"LD_PRELOAD": str(library)} if library else None
         try:
-            self.own[name] = self._start(name, node, command, environment=repeatable())
+            self.own[name] = self.start(name, node, command, environment=environment)
         except OSError as error:
             raise UsageError(f"{command[0]}: {error.strerror}") from None
 
@@ -170,11 +151,8 @@ class Programs:
                     self.own[name].wait(flows.END_PATIENCE)
         if self.running:
             self.running.unlink(missing_ok=True)
-        nothing = (None, None)
-        return {
-            name: dict(zip(("ended", "status"), self.ended.get(name, nothing), strict=True))
-            for name in self.own
-        }
+        found = {name: self.ended.get(name, (None, None)) for name in self.own}
+        return {name: {"ended": when, "status": status} for name, (when, status) in found.items()}
 
     def reason(self, name: str, status: int | None) -> str:
         """Why a program failed: the last line that it printed."""

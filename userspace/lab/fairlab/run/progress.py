@@ -32,7 +32,7 @@ class Progress:
     def step(self, text: str) -> None:
         """Print the beginning of a step."""
         if self.style != "none":
-            self._close_line()
+            self.close()
             print(f"fairlab: {text}", file=sys.stderr, flush=True)
             self.last = float("-inf")
 
@@ -50,11 +50,8 @@ class Progress:
         elif self.style == "lines":
             print(text, file=sys.stderr, flush=True)
 
-    def _close_line(self) -> None:
+    def close(self) -> None:
+        """End an open line on the terminal."""
         if self.open_line:
             print(file=sys.stderr)
             self.open_line = False
-
-    def close(self) -> None:
-        """End an open line on the terminal."""
-        self._close_line()

@@ -15,8 +15,7 @@ from fairlab.model.errors import LabError
 def read_head(path: Path) -> dict[str, Any]:
     """The first line: the format of rows, and the totals of each flow."""
     with path.open("rb") as file:
-        head: dict[str, Any] = json.loads(file.readline())
-    return head
+        return dict(json.loads(file.readline()))
 
 
 def read(path: Path) -> tuple[dict[str, Any], Any]:
