@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlab.model import headers, units
-from fairlab.model.errors import LabError, UsageError
+from fairlab.model.errors import LabError, UsageError, require_known
 
 FLOWS, PACKETS = "flows", "packets"
 KINDS = (FLOWS, PACKETS)
@@ -58,8 +58,7 @@ class Background:
         """Raise UsageError if it makes no sense on a link of RATE [bit/s]."""
         if not 0 < self.fraction <= MAX_FRACTION:
             raise UsageError(f"background {self.fraction:g}: must be above 0 and at most 0.95")
-        if self.kind not in KINDS:
-            raise UsageError(f"no background kind '{self.kind}'; there are: {', '.join(KINDS)}")
+        require_known("no background kind", self.kind, KINDS)
         match = _SIZES.fullmatch(self.sizes)
         if not match:
             raise UsageError(f"background sizes '{self.sizes}': must be exp or pareto:SHAPE")
@@ -152,35 +151,29 @@ def read_report(source: Path, sink: Path) -> BackgroundReport:
     """Read the reports of fairtraffic's source and sink."""
     try:
         sent, received = (json.loads(path.read_text()) for path in (source, sink))
+        began = sent["began"]
         return BackgroundReport(
-            began=sent["began"],
+            began=began,
             ended=sent["ended"],
             late_mean=sent["late_mean_us"] / 1e6,
             late_max=sent["late_max_us"] / 1e6,
             received_bytes=received["bytes"],
             no_room=received.get("no_room", 0),
-            flows=[_flow_record(sent["began"], row) for row in sent.get("flows", [])],
+            flows=[
+                FlowRecord(began + start / 1e6, size, None if took is None else took / 1e6, *rest)
+                for start, size, took, *rest in sent.get("flows", [])
+            ],
             bins=_bins(sent, received) if "bins" in sent else [],
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise LabError(f"the background's report cannot be read: {error!r}") from None
 
 
-def _flow_record(began: float, row: list[Any]) -> FlowRecord:
-    start, size, took, segments, retransmits, lost = row
-    took = None if took is None else took / 1e6
-    return FlowRecord(began + start / 1e6, size, took, segments, retransmits, lost)
-
-
 def _bins(sent: dict[str, Any], received: dict[str, Any]) -> list[Bin]:
     """Both ends' bins, matched by their time."""
-    width, first = sent["bin"], sent["first_bin"]
-    nothing = [0, 0, 0]
+    width, arrived = sent["bin"], dict(enumerate(received["bins"], received["first_bin"]))
     found = []
-    for n, (count,) in enumerate(sent["bins"]):
-        there = first + n - received["first_bin"]
-        known = 0 <= there < len(received["bins"])
-        came, delay, longest = received["bins"][there] if known else nothing
-        start, end = ((first + n + edge) * width for edge in (0, 1))
-        found.append(Bin(start, end, count, came, delay / 1e6, longest / 1e6))
+    for n, (count,) in enumerate(sent["bins"], sent["first_bin"]):
+        came, delay, longest = arrived.get(n, (0, 0, 0))
+        found.append(Bin(n * width, (n + 1) * width, count, came, delay / 1e6, longest / 1e6))
     return found

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Errors: each is one line for the user, and an exit status for scripts."""
 
+from collections.abc import Collection
+
 
 class LabError(Exception):
     """A run that broke."""
@@ -32,3 +34,9 @@ class ReportedError(LabError):
     def __init__(self, status: int) -> None:
         super().__init__("")
         self.status = status
+
+
+def require_known(what: str, name: str, known: Collection[str]) -> None:
+    """Raise UsageError, which says WHAT there is not, unless NAME is one of those KNOWN."""
+    if name not in known:
+        raise UsageError(f"{what} '{name}'; there are: {', '.join(known)}")

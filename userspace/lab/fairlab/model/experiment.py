@@ -22,12 +22,11 @@ import random
 import re
 from dataclasses import dataclass
 
-from fairlab.model import headers, scenario
+from fairlab.model import scenario
 from fairlab.model.background import Background
 from fairlab.model.errors import UsageError
 from fairlab.model.network import Bottleneck, Delay, Network, Queue
-from fairlab.model.plain import Plain
-from fairlab.model.qdisc import Qdisc
+from fairlab.model.qdisc import BOTTLENECK, Qdisc
 from fairlab.model.topology import Pair, dumbbell, pacing
 
 UDP = "udp"
@@ -97,9 +96,13 @@ class Group:
     ack_each: bool = False
     program: Program | None = None
 
+    def flows(self) -> list[Stream]:
+        """The stream of each flow."""
+        return [stream for stream in self.streams for _ in range(stream.count)]
+
 
 @dataclass(frozen=True)
-class Layout(Plain):
+class Layout(scenario.Links):
     """Groups of flows over a bottleneck.  Rates in bit/s, BUFFER in packets.
 
     QUEUE is the bottleneck's qdisc with its options, as tc takes them.  With BACK_RATE, the other
@@ -147,11 +150,7 @@ class Layout(Plain):
             raise UsageError(f"warm-up {self.warmup:g} s: must be less than {self.seconds:g} s")
         if self.buffer < 1 or not 0 <= self.loss < 1 or self.look <= 0:
             raise UsageError("a buffer holds a packet at least, and a loss is a fraction below 1")
-        if not scenario.MIN_MTU <= self.mtu <= scenario.MAX_MTU:
-            raise UsageError(f"mtu {self.mtu}: must be {scenario.MIN_MTU} to {scenario.MAX_MTU}")
-        self._check_path()
-
-    def _check_path(self) -> None:
+        self.check_mtu()
         times = [when for when, _ in self.changes]
         if times != sorted(set(times)) or not all(0 < when < self.seconds for when in times):
             raise UsageError("changes of the rate: must be in order, after the start, by the end")
@@ -179,16 +178,6 @@ class Layout(Plain):
         return [(0.0, self.rate), *self.changes]
 
     @property
-    def frame(self) -> int:
-        """The largest packet as queues count it, in bytes."""
-        return self.mtu + headers.ETHERNET
-
-    @property
-    def payload(self) -> int:
-        """The payload of the largest packet, in bytes."""
-        return self.mtu - headers.SEGMENT
-
-    @property
     def buffer_bytes(self) -> int:
         return self.buffer * self.frame
 
@@ -214,43 +203,37 @@ class Layout(Plain):
         draw = random.Random(self.seed)
         return {
             group.name: [
-                round(stream.start + stream.spread * draw.random(), 6)
-                for stream in group.streams
-                for _ in range(stream.count)
+                round(flow.start + flow.spread * draw.random(), 6) for flow in group.flows()
             ]
             for group in self.groups
         }
 
     def kinds(self) -> dict[str, list[str]]:
         """The kind of each flow of each group: a congestion control, or udp."""
-        return {
-            group.name: [stream.cc for stream in group.streams for _ in range(stream.count)]
-            for group in self.groups
-        }
+        return {group.name: [flow.cc for flow in group.flows()] for group in self.groups}
 
 
 # --- the network --------------------------------------------------------------------------------
 
 
-def qdisc(what: Layout) -> Qdisc:
-    """The bottleneck's qdisc."""
-    words = what.queue.split() or ["pfifo", "limit", str(what.buffer)]
-    return Qdisc("bottleneck", words[0], tuple(words[1:]))
-
-
-def bottleneck(what: Layout, queue: Qdisc, rate: int = 0) -> Bottleneck:
-    """A bottleneck of RATE, by default the experiment's."""
+def bottleneck(what: Layout, rate: int, link: str, queue: str) -> Bottleneck:
+    """A bottleneck of RATE, 0: the experiment's, with this QUEUE of a LINK."""
     rate = rate or what.rate
-    burst = min(rate / 8 * BURST_SECONDS, what.buffer_bytes / 50)
-    return Bottleneck(rate, max(2 * what.frame, round(burst)), queue, what.buffer_bytes)
+    kind, *words = queue.split() or ["pfifo", "limit", str(what.buffer)]
+    burst = max(2 * what.frame, round(min(rate / 8 * BURST_SECONDS, what.buffer_bytes / 50)))
+    return Bottleneck(rate, burst, Qdisc(link, kind, tuple(words)), what.buffer_bytes)
+
+
+def forth(what: Layout, rate: int = 0) -> Bottleneck:
+    """The bottleneck from left to right."""
+    return bottleneck(what, rate, BOTTLENECK, what.queue)
 
 
 def network(what: Layout) -> Network:
     """The network of an experiment, with a path for each group."""
     back: Queue | None = None
     if what.back_rate or any(group.reverse for group in what.groups):
-        words = what.back_queue.split() or ["pfifo", "limit", str(what.buffer)]
-        back = bottleneck(what, Qdisc("reverse", words[0], tuple(words[1:])), what.back_rate)
+        back = bottleneck(what, what.back_rate, "reverse", what.back_queue)
     pairs = []
     for n, group in enumerate(what.groups, 1):
         impaired = (what.loss, what.jitter, what.reorder, what.reorder_by)
@@ -259,4 +242,4 @@ def network(what: Layout) -> Network:
         opposite = Delay(group.rtt - there.time, AMPLE_PACKETS)
         paced = pacing(group.background)
         pairs.append(Pair(f"-{group.name}", n, there, opposite, paced, reverse=group.reverse))
-    return dumbbell(bottleneck(what, qdisc(what)), back, pairs, what.mtu)
+    return dumbbell(forth(what), back, pairs, what.mtu)

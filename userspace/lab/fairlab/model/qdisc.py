@@ -12,10 +12,11 @@ scenario's buffer: a qdisc without a limit gets the scenario's, in the unit that
 """
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from fairlab.model import units
-from fairlab.model.errors import UsageError
+from fairlab.model.errors import UsageError, require_known
 
 BOTTLENECK = "bottleneck"
 
@@ -30,26 +31,14 @@ LINKS = {
 PACKETS, BYTES = "packets", "bytes"
 
 # The option of each kind that limits its queue.
-LIMITS: dict[str, dict[str, str]] = {
-    "bfifo": {"limit": BYTES},
-    "cake": {"memlimit": BYTES},
-    "choke": {"limit": PACKETS},
-    "codel": {"limit": PACKETS},
-    "drr_fq": {"limit": PACKETS, "limit_bytes": BYTES},
-    "dualpi2": {"limit": PACKETS},
-    "fq": {"limit": PACKETS},
-    "fq_codel": {"limit": PACKETS},
-    "fq_pie": {"limit": PACKETS},
-    "hhf": {"limit": PACKETS},
-    "netem": {"limit": PACKETS},
-    "pfifo": {"limit": PACKETS},
-    "pfifo_head_drop": {"limit": PACKETS},
-    "pie": {"limit": PACKETS},
-    "red": {"limit": BYTES},
-    "sfb": {"limit": PACKETS},
-    "sfq": {"limit": PACKETS},
-    "tbf": {"limit": BYTES},
-}
+_LIMITS = (
+    ("bfifo red tbf", {"limit": BYTES}),
+    ("cake", {"memlimit": BYTES}),
+    ("choke codel dualpi2 fq fq_codel fq_pie hhf netem", {"limit": PACKETS}),
+    ("drr_fq", {"limit": PACKETS, "limit_bytes": BYTES}),
+    ("pfifo pfifo_head_drop pie sfb sfq", {"limit": PACKETS}),
+)
+LIMITS = dict(sorted((kind, limits) for kinds, limits in _LIMITS for kind in kinds.split()))
 # The smallest packets, so that a limit in packets does not reduce one in bytes.
 SMALLEST_PACKET = 60
 # The default limit in bytes, which must not reduce one in packets.
@@ -62,7 +51,7 @@ _BUFFER = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)bdp|(\d{1,9})p", re.ASCII)
 _KIND = re.compile(r"(?:([a-z]+):)?([a-z][a-z0-9_]{0,14})", re.ASCII)
 _OPTION = re.compile(r"([A-Za-z0-9_-]{1,32})(?:=([A-Za-z0-9_.:/%+-]{1,64}))?", re.ASCII)
 _PACKETS = re.compile(r"(\d{1,9})p?", re.ASCII)
-_BARE = re.compile(r"\d{1,12}", re.ASCII)
+_BARE = re.compile(r"(\d{1,12})", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -75,8 +64,7 @@ class Buffer:
 
     def bytes_at_most(self, frame: int) -> int:
         """Its size in bytes when it is full of FRAMEs."""
-        both = [size for size in (self.size, self.packets * frame) if size]
-        return min(both, default=0)
+        return min(filter(None, (self.size, self.packets * frame)), default=0)
 
     def amount(self, unit: str, frame: int) -> int:
         """Its size in PACKETS or BYTES."""
@@ -126,8 +114,7 @@ def parse_qdisc(text: str) -> Qdisc:
             f"qdisc '{text}': must be KIND[,KEY=VALUE][,WORD]..., such as drr_fq,limit=100p"
         )
     link, kind = match[1] or BOTTLENECK, match[2]
-    if link not in LINKS:
-        raise UsageError(f"qdisc '{text}': no link '{link}'; there are: {', '.join(LINKS)}")
+    require_known(f"qdisc '{text}': no link", link, LINKS)
     words: list[str] = []
     for option in options:
         found = _OPTION.fullmatch(option)
@@ -142,18 +129,15 @@ def parse_qdisc(text: str) -> Qdisc:
 
 
 def _parse_limit(text: str, option: str, value: str, unit: str) -> int:
-    if unit == PACKETS:
-        match = _PACKETS.fullmatch(value)
-        if match and int(match[1]):
-            return int(match[1])
-        raise UsageError(f"qdisc '{text}': '{option}' must be in packets, such as 100p")
-    try:
-        size = int(value) if _BARE.fullmatch(value) else units.parse_size(value)
-    except UsageError:
-        size = 0
-    if not size:
-        raise UsageError(f"qdisc '{text}': '{option}' must be in bytes, such as 64kb")
-    return size
+    found, example = 0, "100p" if unit == PACKETS else "64kb"
+    with suppress(UsageError):
+        if match := (_PACKETS if unit == PACKETS else _BARE).fullmatch(value):
+            found = int(match[1])
+        elif unit == BYTES:
+            found = units.parse_size(value)
+    if not found:
+        raise UsageError(f"qdisc '{text}': '{option}' must be in {unit}, such as {example}")
+    return found
 
 
 def settle_limit(qdisc: Qdisc, buffer: Buffer, asked: bool, frame: int) -> tuple[Qdisc, Buffer]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from fairlab.model import headers, units
 from fairlab.model.background import Background
-from fairlab.model.errors import UsageError
+from fairlab.model.errors import UsageError, require_known
 from fairlab.model.plain import Plain
 from fairlab.model.qdisc import Buffer, Qdisc
 
@@ -73,8 +73,28 @@ def flow_labels(flows: tuple[Flow, ...]) -> list[str]:
     return labels
 
 
+class Links(Plain):
+    """A description whose links all have the same MTU."""
+
+    mtu: int
+
+    def check_mtu(self) -> None:
+        if not MIN_MTU <= self.mtu <= MAX_MTU:
+            raise UsageError(f"mtu {self.mtu}: must be {MIN_MTU} to {MAX_MTU}")
+
+    @property
+    def frame(self) -> int:
+        """The largest packet as queues count it, in bytes: without preamble and checksum."""
+        return self.mtu + headers.ETHERNET
+
+    @property
+    def payload(self) -> int:
+        """The payload of the largest packet, in bytes."""
+        return self.mtu - headers.SEGMENT
+
+
 @dataclass(frozen=True)
-class Scenario(Plain):
+class Scenario(Links):
     """A scenario.  Rates in bit/s, times in microseconds unless the name says seconds."""
 
     topology: str
@@ -94,17 +114,14 @@ class Scenario(Plain):
     sender: str = IPERF3
 
     def __post_init__(self) -> None:
-        if self.topology not in TOPOLOGIES:
-            known = ", ".join(TOPOLOGIES)
-            raise UsageError(f"no topology '{self.topology}'; there are: {known}")
+        require_known("no topology", self.topology, TOPOLOGIES)
         if not MIN_RATE <= self.rate <= MAX_RATE:
             raise UsageError(f"rate {units.format_rate(self.rate)}: must be 1mbit to 100gbit")
         if not 0 <= self.rtt <= MAX_RTT:
             raise UsageError(f"rtt {units.format_time(self.rtt)}: must be at most 10s")
         if not MIN_TIME <= self.seconds <= MAX_TIME:
             raise UsageError(f"time {self.seconds} s: must be {MIN_TIME} s to 24 h")
-        if not MIN_MTU <= self.mtu <= MAX_MTU:
-            raise UsageError(f"mtu {self.mtu}: must be {MIN_MTU} to {MAX_MTU}")
+        self.check_mtu()
         if not self.frame <= self.buffer.bytes_at_most(self.frame) <= MAX_QUEUE:
             raise UsageError(
                 f"buffer {self.buffer.text} is {self.buffer.bytes_at_most(self.frame)} bytes:"
@@ -120,8 +137,7 @@ class Scenario(Plain):
             raise UsageError(f"more than one qdisc for the link '{twice.pop()}'")
         if self.background:
             self.background.check(self.rate)
-        if self.sender not in SENDERS:
-            raise UsageError(f"no sender '{self.sender}'; there are: {', '.join(SENDERS)}")
+        require_known("no sender", self.sender, SENDERS)
         last_start = self.start_gap * (len(self.flows) - 1) / 10**6
         if not 0 <= self.warmup_seconds < self.seconds - 1:
             raise UsageError(
@@ -133,16 +149,6 @@ class Scenario(Plain):
                 f"the last flow starts after {last_start:g} s, when the warm-up of"
                 f" {self.warmup_seconds:g} s is over: use a longer --warmup"
             )
-
-    @property
-    def frame(self) -> int:
-        """The largest packet as queues count it, in bytes: without preamble and checksum."""
-        return self.mtu + headers.ETHERNET
-
-    @property
-    def payload(self) -> int:
-        """The payload of the largest packet, in bytes."""
-        return self.mtu - headers.SEGMENT
 
     @property
     def bdp(self) -> int:

@@ -59,8 +59,9 @@ def parse_size(text: str) -> int:
 
 def _format(value: int, units: dict[str, int]) -> str:
     """VALUE in the largest unit in which it is a whole number: parsing gives VALUE again."""
+    # The units are sorted.
     fitting = [unit for unit, scale in units.items() if value % scale == 0]
-    unit = max(fitting, key=lambda name: units[name]) if value else next(iter(units))
+    unit = fitting[-1 if value else 0]
     return f"{value // units[unit]}{unit}"
 
 

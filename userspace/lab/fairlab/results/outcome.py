@@ -17,7 +17,7 @@ from typing import Any
 from fairlab.model import headers
 from fairlab.model.background import BackgroundReport, read_report
 from fairlab.model.errors import CannotRunError
-from fairlab.model.experiment import UDP, Layout, bottleneck, qdisc
+from fairlab.model.experiment import UDP, Layout, forth
 from fairlab.results import trust
 from fairlab.run import samples
 from fairlab.run.experiment import MEASUREMENT
@@ -233,7 +233,7 @@ def evidence(outcome: Outcome) -> trust.Evidence:
     c, what, document = outcome.columns, outcome.what, outcome.document
     frames = {f"group {name}": one for name, one in outcome.frames(what.frame).items()}
     most = max(rate for _, rate in what.rates())
-    burst = bottleneck(what, qdisc(what), most).burst + 2 * what.frame
+    burst = forth(what, most).burst + 2 * what.frame
     rate = trust.LinkRate(
         c["time"], c["sent_bytes"], c["backlog_bytes"], most, burst, steady=not what.changes
     )

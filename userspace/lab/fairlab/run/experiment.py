@@ -87,12 +87,10 @@ def start(programs: Programs, what: Layout) -> float:
     starts = what.starts()
     for n, (group, path) in enumerate(pairs):
         if group.streams:
-            streams = [stream for stream in group.streams for _ in range(stream.count)]
+            each = zip(group.flows(), starts[group.name], strict=True)
             words = [
-                words_of(stream, what, path.address, FIRST_OWN_PORT + number, when)
-                for number, (stream, when) in enumerate(
-                    zip(streams, starts[group.name], strict=True)
-                )
+                words_of(stream, what, path.address, port, when)
+                for port, (stream, when) in enumerate(each, FIRST_OWN_PORT)
             ]
             seed = ("--seed", str(what.seed))
             programs.start_senders(group.name, path.sender, begin, what.look, words, seed)
@@ -193,10 +191,9 @@ def measure(what: Layout, directory: Path, progress: Progress) -> None:
             "acks": acknowledged(lab, what),
             "own": own,
         }
-        for output in (*lab.scratch.glob("*.fair"), *lab.scratch.glob("*.json")):
-            shutil.copy(output, directory)
-        for output in (*lab.scratch.glob("*-server.txt"), *lab.scratch.glob("*-client.txt")):
-            shutil.copy(output, directory)
+        for pattern in ("*.fair", "*.json", "*-server.txt", "*-client.txt"):
+            for output in lab.scratch.glob(pattern):
+                shutil.copy(output, directory)
         for output in lab.scratch.glob("*-out"):
             shutil.copytree(output, directory / output.name)
     # Written last: if it exists, the raw data is complete.
@@ -240,7 +237,7 @@ def actions(what: Layout, programs: Programs) -> list[tuple[float, Callable[[], 
 def change_rate(lab: Laboratory, what: Layout, rate: int) -> None:
     """Give the bottleneck another rate."""
     end = lab.network.bottleneck
-    new = experiment.bottleneck(what, experiment.qdisc(what), rate)
+    new = experiment.forth(what, rate)
     shaper = f"tbf rate {rate}bit burst {new.burst} limit {new.size}"
     change = f"tc qdisc change dev {end.interface}"
     lines = [f"{change} root handle {SHAPER:x}: {shaper}"]
