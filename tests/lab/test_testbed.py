@@ -14,7 +14,7 @@ import pytest
 from fairlab.cli import testbed as cli
 from fairlab.model import testbed
 from fairlab.model.errors import UsageError
-from fairlab.model.testbed import Case, Choice, parse_limit
+from fairlab.model.testbed import Case, parse_limit
 from fairlab.results import measures
 from fairlab.results.outcome import Outcome
 
@@ -125,7 +125,7 @@ def test_command_refuses_bad_input(tmp_path: Path) -> None:
 
 def test_lists_make_cases(tmp_path: Path) -> None:
     text = PLAIN.replace('"20 ms"', '["20 ms", "30 ms"]').replace('"reno"', '["reno", "bic"]')
-    cases = testbed.read(write(tmp_path, text), Choice(seeds=(1, 2), kernel="7.2"))
+    cases = testbed.read(write(tmp_path, text), seeds=(1, 2), kernel="7.2")
     assert len(cases) == 8
     assert len({(case.name, case.seed) for case in cases}) == 8
     last = cases[-1]
@@ -135,7 +135,7 @@ def test_lists_make_cases(tmp_path: Path) -> None:
 
 def test_first_flow_gets_the_congestion_control_of_the_command_line(tmp_path: Path) -> None:
     text = PLAIN + '\n[[flow]]\nname = "other"\ncc = "cubic"\n'
-    (case,) = testbed.read(write(tmp_path, text), Choice(cc="bbr", modules=("/m.ko",)))
+    (case,) = testbed.read(write(tmp_path, text), cc="bbr", modules=("/m.ko",))
     assert case.layout.ccs == ["bbr", "cubic"]
     assert case.layout.modules == ("/m.ko",)
 

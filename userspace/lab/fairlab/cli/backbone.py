@@ -3,67 +3,57 @@
 
 import argparse
 import json
-from collections.abc import Callable
 from datetime import datetime
 
-from fairlab.cli.options import add_output, add_where, short
+from fairlab.cli.options import Command, add_output, add_where, short
 from fairlab.cli.run import evaluated
 from fairlab.model import units
-from fairlab.model.errors import CheckFailedError, UsageError
+from fairlab.model.errors import CheckFailedError, UsageError, require_known
 from fairlab.results import store
 from fairlab.slbn import abilene, backbone, backbone_report, keys
 
 
-def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
+def add(command: Command) -> None:
     parser = command(
-        "backbone", "run flows on a backbone: with SLBN, with fair queueing, with FIFO queues"
+        "backbone",
+        "run flows on a backbone: with SLBN, with fair queueing, with FIFO queues",
+        run_backbone,
     )
-    parser.add_argument("--rate", default="4mbit", metavar="RATE", help="of each link (4mbit)")
-    parser.add_argument("--time", default="60", metavar="SECONDS", help="duration (60)")
+    parser.option("--rate", "RATE", "of each link", "4mbit")
+    parser.option("--time", "SECONDS", "duration", "60")
+    known = ",".join(backbone.VARIANTS)
     parser.add_argument(
-        "--variants",
-        default=",".join(backbone.VARIANTS),
-        metavar="LIST",
-        help=f"of {', '.join(backbone.VARIANTS)} (all)",
+        "--variants", default=known, metavar="LIST", help=f"of {', '.join(backbone.VARIANTS)} (all)"
     )
-    parser.add_argument(
-        "--paths",
-        default="symmetric",
-        metavar="KIND",
-        help="routes: symmetric, asymmetric (another way back), ecmp (equal-cost paths),"
-        " or asymmetric,ecmp (symmetric)",
+    routes = (
+        "routes: symmetric, asymmetric (another way back), ecmp (equal-cost paths),"
+        " or asymmetric,ecmp"
     )
-    parser.add_argument(
-        "--rotate-keys",
-        metavar="SECONDS",
-        help="authenticate control packets, with a new key each SECONDS (no authentication)",
-    )
-    parser.add_argument(
-        "--without",
-        default="",
-        metavar="NODE[:QDISC],...",
-        help="nodes whose links have no SLBN, only drr_fq (default) or pfifo (none)",
-    )
+    parser.option("--paths", "KIND", routes, "symmetric")
+    rotated = "authenticate control packets, with a new key each SECONDS (no authentication)"
+    parser.option("--rotate-keys", "SECONDS", rotated)
+    plain = "nodes whose links have no SLBN, only drr_fq (default) or pfifo (none)"
+    parser.add_argument("--without", default="", metavar="NODE[:QDISC],...", help=plain)
     add_where(parser)
     add_output(parser)
-    parser.set_defaults(handler=run_backbone)
 
 
 def parse_plan(arguments: argparse.Namespace) -> backbone.Plan:
     """The plan that the command line describes."""
-    seconds, rest = divmod(units.parse_seconds(arguments.time), 10**6)
-    if rest or not backbone.SHORTEST <= seconds <= 3600:
-        raise UsageError(
-            f"time '{arguments.time}': must be whole seconds, {backbone.SHORTEST} to 3600"
-        )
+    shortest = backbone.SHORTEST
+    seconds = whole_seconds("time", arguments.time, shortest, 3600, f"{shortest} to 3600")
     variants = tuple(arguments.variants.split(","))
     for name in variants:
-        if name not in backbone.VARIANTS:
-            raise UsageError(f"no variant '{name}'; there are: {', '.join(backbone.VARIANTS)}")
+        require_known("no variant", name, backbone.VARIANTS)
     if arguments.paths not in abilene.ROUTINGS:
         kinds = ", ".join(f"'{kind}'" for kind in abilene.ROUTINGS)
         raise UsageError(f"no paths '{arguments.paths}'; there are: {kinds}")
-    rotate = parse_rotation(arguments.rotate_keys, seconds)
+    rotate = 0
+    if arguments.rotate_keys is not None:
+        known = f"{keys.SHORTEST} to half of --time"
+        rotate = whole_seconds(
+            "--rotate-keys", arguments.rotate_keys, keys.SHORTEST, seconds // 2, known
+        )
     without = parse_without(arguments.without)
     if (rotate or without) and not any(backbone.VARIANTS[name].slbn for name in variants):
         raise UsageError(
@@ -73,15 +63,11 @@ def parse_plan(arguments: argparse.Namespace) -> backbone.Plan:
     return backbone.Plan(rate, seconds, variants, arguments.paths, rotate, without)
 
 
-def parse_rotation(text: str | None, run: int) -> int:
-    """Seconds between two keys in a run of RUN seconds; 0: no keys."""
-    if text is None:
-        return 0
+def whole_seconds(what: str, text: str, least: int, most: int, known: str) -> int:
+    """A number of seconds from LEAST to MOST, a range that KNOWN describes."""
     seconds, rest = divmod(units.parse_seconds(text), 10**6)
-    if rest or not keys.SHORTEST <= seconds <= run // 2:
-        raise UsageError(
-            f"--rotate-keys '{text}': must be whole seconds, {keys.SHORTEST} to half of --time"
-        )
+    if rest or not least <= seconds <= most:
+        raise UsageError(f"{what} '{text}': must be whole seconds, {known}")
     return seconds
 
 
@@ -90,8 +76,7 @@ def parse_without(text: str) -> tuple[tuple[str, str], ...]:
     found: dict[str, str] = {}
     for word in filter(None, text.split(",")):
         node, _, kind = word.partition(":")
-        if node not in abilene.NODES:
-            raise UsageError(f"no node '{node}'; there are: {', '.join(abilene.NODES)}")
+        require_known("no node", node, abilene.NODES)
         if node in found:
             raise UsageError(f"node '{node}' is named twice")
         found[node] = kind or backbone.NO_SLBN[0]

@@ -4,29 +4,29 @@
 import argparse
 import contextlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fairlab.cli.options import add_jobs, add_output, add_runs, jobs_of, seeds_of, short
-from fairlab.model.errors import CannotRunError, LabError, UsageError
+from fairlab.cli.options import Command, add_jobs, add_output, add_runs, jobs_of, seeds_of, short
+from fairlab.model.errors import CannotRunError, LabError, UsageError, require_known
 from fairlab.results import plots, report, trust
 from fairlab.run.progress import Progress, style_here
 
 # The command imports the gallery and the comparisons itself: others need not load them.
 
 
-def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
-    parser = command("compare", "run one workload on many stacks: one table and one picture")
-    add = parser.add_argument
-    add("workload", nargs="?", metavar="WORKLOAD", help="none: list them")
-    add("--stacks", metavar="LIST", help="of pfifo, fq_codel, cake, ... (all)")
-    add("--congestion", default="cubic", metavar="LIST", help="congestion controls, or all (cubic)")
+def add(command: Command) -> None:
+    parser = command(
+        "compare", "run one workload on many stacks: one table and one picture", compare
+    )
+    parser.add_argument("workload", nargs="?", metavar="WORKLOAD", help="none: list them")
+    parser.option("--stacks", "LIST", "of pfifo, fq_codel, cake, ... (all)")
+    parser.option("--congestion", "LIST", "congestion controls, or all", "cubic")
     add_runs(parser, "10")
     add_jobs(parser)
     add_output(parser, "results/compare")
-    add("--publish", type=Path, metavar="PAGE", help="put the tables in DIR into a Markdown page")
-    parser.set_defaults(handler=compare)
+    parser.option("--publish", "PAGE", "put the tables in DIR into a Markdown page", type=Path)
 
 
 def parse_list(text: str | None, known: Sequence[str], what: str) -> tuple[str, ...]:
@@ -35,8 +35,7 @@ def parse_list(text: str | None, known: Sequence[str], what: str) -> tuple[str, 
         return tuple(known)
     found = tuple(dict.fromkeys(str(text).split(",")))
     for name in found:
-        if name not in known:
-            raise UsageError(f"no {what} '{name}'; there are: {', '.join(known)}")
+        require_known(f"no {what}", name, known)
     return found
 
 
@@ -81,25 +80,22 @@ def run_and_print(
         arguments.out.absolute(), False, arguments.kernel, Path(studies.__file__), seeds
     )
     study = studies.Comparison(workload, stacks, ccs)
-    missing: dict[str, str] = {}
-    progress = Progress(style_here(arguments.quiet))
-    with contextlib.closing(progress):
-        if not arguments.draw:
+    if arguments.draw:
+        missing = {
+            run.case.name: "not stored" for run in place.runs(study) if not place.stored(run)
+        }
+    else:
+        with contextlib.closing(Progress(style_here(arguments.quiet))) as progress:
             missing = run_all(place, study, jobs_of(arguments), progress)
-        else:
-            missing = {
-                run.case.name: "not stored" for run in place.runs(study) if not place.stored(run)
-            }
-    if missing:
-        study = studies.Comparison(workload, stacks, ccs, frozenset(missing))
-        if arguments.draw and not study.cases(False, 1):
+    study = studies.Comparison(workload, stacks, ccs, frozenset(missing))
+    if not study.cases(False, 1):
+        if arguments.draw:
             these = f" with the seeds {', '.join(map(str, seeds))}" if seeds else ""
             raise CannotRunError(
                 f"no run of {workload.name}{these} is stored in {place.out}: without --draw they"
                 " are run"
             )
-        if not study.cases(False, 1):
-            raise LabError(f"no stack could run: {next(iter(missing.values()))}")
+        raise LabError(f"no stack could run: {next(iter(missing.values()))}")
     document = place.draw(study)
     data: dict[str, list[Any]] = {}
     for run in place.runs(study):

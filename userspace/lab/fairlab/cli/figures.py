@@ -10,20 +10,11 @@ import argparse
 import contextlib
 import dataclasses
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fairlab.cli.options import (
-    MAX_SEED,
-    add_jobs,
-    add_print,
-    add_runs,
-    check_seed,
-    jobs_of,
-    seeds_of,
-    short,
-)
+from fairlab.cli import options
 from fairlab.model.errors import CheckFailedError, LabError, UsageError
 from fairlab.results import plots, trust
 from fairlab.run.progress import Progress, style_here
@@ -31,40 +22,28 @@ from fairlab.run.progress import Progress, style_here
 # The commands import the gallery themselves: others need not load its modules.
 
 
-def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
-    parser = command("figure", "run and draw published figures again, in virtual time")
-    add = parser.add_argument
-    add(
-        "names", nargs="*", metavar="NAME", help="a figure, or a pattern ('bic-*'); none: list them"
-    )
+def add(command: options.Command) -> None:
+    parser = command("figure", "run and draw published figures again, in virtual time", figure)
+    name = "a figure, or a pattern ('bic-*'); none: list them"
+    parser.add_argument("names", nargs="*", metavar="NAME", help=name)
     add_where(parser)
-    add_jobs(parser)
-    add_print(parser)
-    add("--run", metavar="CASE@SEED", help="only run this case, even if it is stored")
-    add("--plan", action="store_true", help="only list the runs, as JSON, and which are current")
-    add(
-        "--restamp",
-        action="store_true",
-        help="accept stored runs as current, after changes that cannot change a number",
-    )
-    parser.set_defaults(handler=figure)
-    parser = command("report", "put all figures on one page, beside the published claims")
+    options.add_jobs(parser)
+    options.add_print(parser)
+    parser.option("--run", "CASE@SEED", "only run this case, even if it is stored")
+    parser.flag("--plan", "only list the runs, as JSON, and which are current")
+    same = "accept stored runs as current, after changes that cannot change a number"
+    parser.flag("--restamp", same)
+    parser = command("report", "put all figures on one page, beside the published claims", report)
     add_where(parser)
-    parser.add_argument("--json", action="store_true", help="the summary as JSON")
-    parser.set_defaults(handler=report)
+    parser.flag("--json", "the summary as JSON")
 
 
-def add_where(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--quick", action="store_true", help="few and short runs: minutes instead of hours")
-    add(
-        "--out",
-        type=Path,
-        metavar="DIR",
-        help="where figures go (results/figures, or with --quick results/figures-quick)",
-    )
-    add_runs(parser, "the study's own: mostly five; --quick: one")
-    add("--studies", type=Path, metavar="FILE", help="studies of your own: Python, with STUDIES")
+def add_where(parser: options.Parser) -> None:
+    parser.flag("--quick", "few and short runs: minutes instead of hours")
+    out = "where figures go (results/figures, or with --quick results/figures-quick)"
+    parser.option("--out", "DIR", out, type=Path)
+    options.add_runs(parser, "the study's own: mostly five; --quick: one")
+    parser.option("--studies", "FILE", "studies of your own: Python, with STUDIES", type=Path)
 
 
 def _gallery(arguments: argparse.Namespace) -> Any:
@@ -72,7 +51,7 @@ def _gallery(arguments: argparse.Namespace) -> Any:
 
     out = arguments.out or (gallery.QUICK if arguments.quick else gallery.FULL)
     studies = arguments.studies.absolute() if arguments.studies else None
-    seeds = seeds_of(arguments)
+    seeds = options.seeds_of(arguments)
     return gallery.Gallery(out.absolute(), arguments.quick, arguments.kernel, studies, seeds)
 
 
@@ -85,7 +64,7 @@ def _check(arguments: argparse.Namespace) -> None:
     for option in ("draw", "restamp"):
         if getattr(arguments, option) and not arguments.names:
             raise UsageError(f"--{option} needs figures")
-    jobs_of(arguments)
+    options.jobs_of(arguments)
 
 
 def figure(arguments: argparse.Namespace) -> None:
@@ -119,11 +98,12 @@ def _find(place: Any, study: Any, name: str) -> Any:
     """The run CASE@SEED of a study, with any seed."""
     case, _, text = name.rpartition("@")
     # Python converts no thousands of digits.
-    if not case or not text.isascii() or not text.isdecimal() or len(text) > len(str(MAX_SEED)):
+    most = len(str(options.MAX_SEED))
+    if not case or not text.isascii() or not text.isdecimal() or len(text) > most:
         raise UsageError(
             f"run '{name}': must be CASE@SEED, for example {place.runs(study)[0].name}"
         )
-    check_seed(int(text))
+    options.check_seed(int(text))
     runs = dataclasses.replace(place, seeds=(int(text),)).runs(study)
     for run in runs:
         if run.case.name == case:
@@ -193,11 +173,10 @@ def _make(arguments: argparse.Namespace, place: Any, chosen: Sequence[Any]) -> N
     with contextlib.closing(progress):
         if not arguments.draw:
             runs = [run for study in chosen for run in place.runs(study)]
-            failures = place.repeat(runs, jobs_of(arguments), progress)
+            failures = place.repeat(runs, options.jobs_of(arguments), progress)
         documents, errors = [], []
         for study in chosen:
-            lost = [failure for failure in failures if failure.run.study is study]
-            if lost:
+            if any(failure.run.study is study for failure in failures):
                 continue
             try:
                 documents.append(place.draw(study))
@@ -220,31 +199,25 @@ def _make(arguments: argparse.Namespace, place: Any, chosen: Sequence[Any]) -> N
 
 def _raise_failures(failures: Sequence[Any]) -> None:
     """Raise a LabError that names the figures, with the reason and exit status of the first run."""
-    names = list(dict.fromkeys(failure.run.study.name for failure in failures))
+    names = ", ".join(dict.fromkeys(failure.run.study.name for failure in failures))
     first = failures[0]
-    refused = [f for f in failures if f.status == 3]
-    how = "were refused" if len(refused) == len(failures) else "failed"
+    how = "were refused" if all(failure.status == 3 for failure in failures) else "failed"
     error = LabError(
-        f"{len(failures)} runs {how}, so {', '.join(names)} cannot be drawn:"
-        f" {first.run.label}: {first.reason}"
+        f"{len(failures)} runs {how}, so {names} cannot be drawn: {first.run.label}: {first.reason}"
     )
-    error.status = 3 if refused and first.status == 3 else 1
+    error.status = 3 if first.status == 3 else 1
     raise error
 
 
 def _describe(out: Path, document: dict[str, Any]) -> str:
     """A figure's title, claims and file, as text."""
     lines = [f"{document['name']}: {document['title']}"]
-    if document["missing"]:
-        lines.append(
-            f"  {document['missing']} further runs are missing: drawn from"
-            f" {len(document['seeds'])} seeds"
-        )
-    if document["stale"]:
-        lines.append(
-            f"  {document['stale']} of {document['runs']} runs are stale:"
-            f" {', '.join(document['made'])}, from other sources"
-        )
+    if missing := document["missing"]:
+        seeds = len(document["seeds"])
+        lines.append(f"  {missing} further runs are missing: drawn from {seeds} seeds")
+    if stale := document["stale"]:
+        made = ", ".join(document["made"])
+        lines.append(f"  {stale} of {document['runs']} runs are stale: {made}, from other sources")
     for claim in document["claims"]:
         lines.append(f"  {claim['verdict']:12}  {claim['text']}")
         details = f"published {claim['published']}; here {claim['here']} ({claim['accepted']})"
@@ -252,7 +225,7 @@ def _describe(out: Path, document: dict[str, Any]) -> str:
         if claim["verdict"] != "consistent" and claim["why"]:
             lines.append(f"{'':16}{claim['why']}")
     lines += [f"  {line}" for line in trust.lines(document["conditions"])]
-    return "\n".join([*lines, f"  {short(out / document['name'])}.png"])
+    return "\n".join([*lines, f"  {options.short(out / document['name'])}.png"])
 
 
 def report(arguments: argparse.Namespace) -> None:
@@ -265,4 +238,4 @@ def report(arguments: argparse.Namespace) -> None:
         print(json.dumps(summary | {"report": str(path)}, indent=1))
         return
     print(webpage.described(summary))
-    print(short(path))
+    print(options.short(path))

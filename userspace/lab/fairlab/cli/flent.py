@@ -3,23 +3,20 @@
 
 import argparse
 import json
-from collections.abc import Callable
 from datetime import datetime
 
-from fairlab.cli.options import add_network, add_output, add_where, parse_scenario, short
+from fairlab.cli.options import Command, add_network, add_output, add_where, parse_scenario, short
 from fairlab.cli.run import evaluated
 from fairlab.results import flentresult, store
 from fairlab.results.flentresult import FlentTest
 from fairlab.run import flenttest
 
 
-def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
-    parser = command("flent", "run a test of Flent's on the dumbbell: [-- OPTION...]")
-    add_argument = parser.add_argument
-    add_argument("test", metavar="TEST", help="such as tcp_download, rrul_be: flent --list-tests")
-    add_argument(
-        "--cc", default="", metavar="NAME", help="congestion control (the test's, or the kernel's)"
-    )
+def add(command: Command) -> None:
+    parser = command("flent", "run a test of Flent's on the dumbbell: [-- OPTION...]", run_flent)
+    name = "such as tcp_download, rrul_be: flent --list-tests"
+    parser.add_argument("test", metavar="TEST", help=name)
+    parser.option("--cc", "NAME", "congestion control (the test's, or the kernel's)")
     add_network(parser, seconds=60)
     add_where(parser)
     add_output(parser)
@@ -30,8 +27,6 @@ def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
         topology="dumbbell",
         start_gap="0",
         seed=1,
-        options=[],
-        handler=run_flent,
     )
 
 
@@ -41,7 +36,7 @@ def run_flent(arguments: argparse.Namespace) -> None:
     # The scenario's one flow stands for the test's two hosts.
     arguments.flows = arguments.cc or "cubic"
     what = parse_scenario(arguments)
-    request = flenttest.Request(arguments.test, tuple(arguments.options), arguments.cc, what)
+    request = flenttest.Request(arguments.test, tuple(arguments.options), arguments.cc or "", what)
     job = FlentTest(request, datetime.now().astimezone())
     with evaluated(arguments, job) as (work, result):
         name = f"{job.date.strftime('%Y-%m-%dT%H%M%S')}-flent-{request.test}"

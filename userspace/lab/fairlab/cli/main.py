@@ -7,7 +7,7 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import FrameType
 
 from fairlab import __version__
@@ -57,35 +57,23 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"fairlab {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    def command(name: str, text: str) -> argparse.ArgumentParser:
-        return commands.add_parser(name, help=text, description=text, epilog=EXIT_STATUS)
+    def command(name: str, text: str, handler: Callable[[argparse.Namespace], None]) -> Parser:
+        made = commands.add_parser(name, help=text, description=text, epilog=EXIT_STATUS)
+        made.set_defaults(handler=handler)
+        return made
 
-    run.add(command)
-    backbone.add(command)
-    mininet.add(command)
-    compare.add(command)
-    show.add(command)
-    figures.add(command)
-    flent.add(command)
-    verify.add(command)
-    testbed.add(command)
+    for module in (run, backbone, mininet, compare, show, figures, flent, verify, testbed):
+        module.add(command)
     measure.add(commands)
     return parser
 
 
-def parse_words(words: Sequence[str]) -> argparse.Namespace:
+def parse_words(words: list[str]) -> argparse.Namespace:
     """The command line; Flent's options follow `--`."""
-    if list(words[:1]) != ["flent"] or "--" not in words:
-        return build_parser().parse_args(words)
-    end = list(words).index("--")
+    end = words.index("--") if words[:1] == ["flent"] and "--" in words else len(words)
     arguments = build_parser().parse_args(words[:end])
-    arguments.options = list(words[end + 1 :])
+    arguments.options = words[end + 1 :]
     return arguments
-
-
-def described(error: OSError) -> str:
-    """A line on an error of the system, which names the file if that is known."""
-    return f"{error.filename or 'the output, or a file'}: {error.strerror or error}"
 
 
 def flush_output() -> str:
@@ -120,7 +108,7 @@ def main(words: Sequence[str] | None = None) -> int:
 def answer(words: Sequence[str]) -> int:
     """Do what the command line asks; the exit status."""
     try:
-        arguments = parse_words(words)
+        arguments = parse_words(list(words))
         arguments.handler(arguments)
     except SystemExit as end:
         # After --help and --version, which are output, too.
@@ -131,7 +119,8 @@ def answer(words: Sequence[str]) -> int:
         return error.status
     except OSError as error:
         # A disk that is full, or a name or a directory that cannot be used: not our mistake.
-        print(f"fairlab: {described(error)}", file=sys.stderr)
+        where = error.filename or "the output, or a file"
+        print(f"fairlab: {where}: {error.strerror or error}", file=sys.stderr)
         return LabError.status
     except Stopped as stopped:
         print(f"fairlab: stopped by {stopped}", file=sys.stderr)

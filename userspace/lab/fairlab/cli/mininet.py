@@ -4,30 +4,24 @@
 import argparse
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import fairlab
-from fairlab.cli.options import add_engine, parse_where
+from fairlab.cli.options import Command, add_engine, parse_where
 from fairlab.model.errors import CannotRunError, ReportedError, UsageError
 from fairlab.net import host
 from fairlab.run import engine
 
 STATE = "FAIRLAB_MININET_STATE"
-TIMEOUT = 600
 #: Mininet is a package of the distribution, for its Python.
 PYTHON = "/usr/bin/python3"
 
-#: Exit status of a guest that was ended after its time.
-TIMED_OUT = 124
 
-
-def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
-    parser = command("mininet", "run a Mininet script, unchanged, in virtual time or in a VM")
+def add(command: Command) -> None:
+    parser = command("mininet", "run a Mininet script, unchanged, in virtual time or in a VM", run)
     parser.usage = "fairlab mininet [OPTION ...] SCRIPT [ARGUMENT ...]"
     parser.epilog = (
         "SCRIPT is a Python file that uses Mininet, or 'mn'; ARGUMENTs are its own.  Its files in"
@@ -37,26 +31,14 @@ def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
         "  that of the script; 2: usage error; 3: the script cannot run here, or did not end\n"
         "  in time"
     )
-    add_option = parser.add_argument
     add_engine(parser, engine.VIRTUAL)
-    add_option(
-        "--seed",
-        type=int,
-        default=0,
-        metavar="N",
-        help="in virtual time: seed of all random numbers (0)",
-    )
-    add_option("--mem", default="2G", metavar="SIZE", help="memory of the guest (2G)")
-    add_option(
-        "--timeout",
-        type=int,
-        default=TIMEOUT,
-        metavar="SECONDS",
-        help=f"end the script after this time of this machine's clock ({TIMEOUT})",
-    )
-    add_option("script", metavar="SCRIPT", help=argparse.SUPPRESS)
-    add_option("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    parser.set_defaults(handler=run, steady=None)
+    parser.option("--seed", "N", "in virtual time: seed of all random numbers", 0, type=int)
+    parser.option("--mem", "SIZE", "memory of the guest", "2G")
+    ended = "end the script after this time of this machine's clock"
+    parser.option("--timeout", "SECONDS", ended, 600, type=int)
+    parser.add_argument("script", metavar="SCRIPT", help=argparse.SUPPRESS)
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    parser.set_defaults(steady=None)
 
 
 def find_script(name: str) -> str:
@@ -74,14 +56,11 @@ def find_script(name: str) -> str:
 def require_mininet() -> None:
     """Raise CannotRunError if Debian's Python, which runs the script, lacks Mininet."""
     # A module of it: an empty directory of its name would do for the package.
-    found = subprocess.run(
-        [PYTHON, "-P", "-c", "import mininet.link"],
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        check=False,
-    )
-    if found.returncode:
-        raise CannotRunError("missing: Mininet's Python modules; install the package mininet")
+    try:
+        host.run(PYTHON, "-P", "-c", "import mininet.link")
+    except CannotRunError:
+        missing = "missing: Mininet's Python modules; install the package mininet"
+        raise CannotRunError(missing) from None
 
 
 def python_path() -> str:
@@ -132,7 +111,7 @@ def in_guest(guest: engine.Vm, command: list[str], memory: str, seconds: int) ->
         options += ["--timeout", str(seconds), "--env", f"PYTHONPATH={python_path()}"]
         options += ["--env", f"{STATE}={place / state.name}"]
         status = guest.command([*options, "--", *command])
-        if status == TIMED_OUT:
+        if status == engine.VM_TIMEOUT:
             raise CannotRunError(late(guest, state, seconds))
     if status:
         raise ReportedError(status)

@@ -3,12 +3,13 @@
 
 import argparse
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
 from fairlab.cli import measure
 from fairlab.model import background, headers, qdisc, scenario, units
-from fairlab.model.errors import UsageError
+from fairlab.model.errors import UsageError, require_known
 from fairlab.run import engine
 from fairlab.run.engine import Engine
 
@@ -35,8 +36,21 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; see {self.prog} --help")
 
+    def option(self, name: str, metavar: str, text: str, default: Any = None, **more: Any) -> None:
+        """Add an option with a value; its help is TEXT and the default."""
+        shown = "" if default is None else f" ({default})"
+        self.add_argument(name, metavar=metavar, default=default, help=text + shown, **more)
 
-def add_where(parser: argparse.ArgumentParser) -> None:
+    def flag(self, name: str, text: str) -> None:
+        """Add an option without a value."""
+        self.add_argument(name, action="store_true", help=text)
+
+
+#: Adds a command of this name, with a line of help, and what does it.
+Command = Callable[[str, str, Callable[[argparse.Namespace], None]], Parser]
+
+
+def add_where(parser: Parser) -> None:
     """The options that choose the kernel under test."""
     add_engine(parser, engine.VM)
     parser.add_argument(
@@ -48,49 +62,34 @@ def add_where(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_engine(parser: argparse.ArgumentParser, default: str) -> None:
-    add = parser.add_argument
-    add(
-        "--engine",
-        default=default,
-        metavar="|".join(engine.ENGINES),
-        help=f"a virtual machine, virtual time, or this machine, as root ({default})",
-    )
-    add(
-        "--kernel",
-        metavar="VERSION",
-        help="kernel: 6.1 (default), 6.12, 7.2; with --engine vm also host, or a path",
-    )
-    add(
-        "--jitter",
-        action="store_true",
-        help="in virtual time: start each process up to 1 ms later, at random by the seed",
-    )
+def add_engine(parser: Parser, default: str) -> None:
+    where = "a virtual machine, virtual time, or this machine, as root"
+    parser.option("--engine", "|".join(engine.ENGINES), where, default)
+    kernels = "kernel: 6.1 (default), 6.12, 7.2; with --engine vm also host, or a path"
+    parser.option("--kernel", "VERSION", kernels)
+    late = "in virtual time: start each process up to 1 ms later, at random by the seed"
+    parser.flag("--jitter", late)
 
 
-def add_output(parser: argparse.ArgumentParser, out: str = "results") -> None:
-    add = parser.add_argument
-    add("--out", type=Path, default=Path(out), metavar="DIR", help=f"directory of results ({out})")
+def add_output(parser: Parser, out: str = "results") -> None:
+    parser.option("--out", "DIR", "directory of results", Path(out), type=Path)
     add_print(parser)
 
 
-def add_print(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--json", action="store_true", help="print the result as JSON instead of text")
-    add("--quiet", action="store_true", help="print no progress")
+def add_print(parser: Parser) -> None:
+    parser.flag("--json", "print the result as JSON instead of text")
+    parser.flag("--quiet", "print no progress")
 
 
-def add_runs(parser: argparse.ArgumentParser, seeds: str) -> None:
+def add_runs(parser: Parser, seeds: str) -> None:
     """The options that choose among many runs in virtual time; SEEDS: which by default."""
-    kernel = "6.1, 6.12, 7.2 (6.1)"
-    parser.add_argument("--kernel", default=engine.DEFAULT_KERNEL, metavar="VERSION", help=kernel)
+    parser.option("--kernel", "VERSION", "6.1, 6.12, 7.2", engine.DEFAULT_KERNEL)
     add_seeds(parser, seeds)
 
 
-def add_jobs(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--jobs", type=int, metavar="N", help="runs at a time (as many as there are CPUs)")
-    add("--draw", action="store_true", help="only draw, from the stored runs")
+def add_jobs(parser: Parser) -> None:
+    parser.option("--jobs", "N", "runs at a time (as many as there are CPUs)", type=int)
+    parser.flag("--draw", "only draw, from the stored runs")
 
 
 def jobs_of(arguments: argparse.Namespace) -> int:
@@ -102,7 +101,7 @@ def jobs_of(arguments: argparse.Namespace) -> int:
     return int(arguments.jobs)
 
 
-def add_seeds(parser: argparse.ArgumentParser, default: str) -> None:
+def add_seeds(parser: Parser, default: str) -> None:
     add = parser.add_mutually_exclusive_group().add_argument
     add("--seeds", type=int, metavar="N", help=f"the seeds 1 to N ({default})")
     add("--seed", type=int, action="append", metavar="N", help="this seed only (repeatable)")
@@ -130,17 +129,13 @@ def short(path: Path) -> str:
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 
-def add_network(parser: argparse.ArgumentParser, seconds: int) -> None:
+def add_network(parser: Parser, seconds: int) -> None:
     """The options of the dumbbell network, and the duration, by default SECONDS."""
-    add = parser.add_argument
-    add("--rate", default="50mbit", metavar="RATE", help="rate of the bottleneck (50mbit)")
-    add("--rtt", default="60ms", metavar="TIME", help="round-trip time without queues (60ms)")
-    add(
-        "--buffer",
-        metavar="SIZE",
-        help="buffer of the bottleneck: 1bdp (default), 100p (packets), 64kb",
-    )
-    add(
+    option = parser.option
+    option("--rate", "RATE", "rate of the bottleneck", "50mbit")
+    option("--rtt", "TIME", "round-trip time without queues", "60ms")
+    option("--buffer", "SIZE", "buffer of the bottleneck: 1bdp (default), 100p (packets), 64kb")
+    parser.add_argument(
         "--qdisc",
         action="append",
         default=[],
@@ -148,48 +143,32 @@ def add_network(parser: argparse.ArgumentParser, seconds: int) -> None:
         help="qdisc of the bottleneck (a FIFO) or of another link: drr_fq,limit=100p or"
         " senders:fq; repeatable",
     )
-    add("--time", default=str(seconds), metavar="SECONDS", help=f"duration ({seconds})")
-    add(
-        "--ecn",
-        action="store_true",
-        help="hosts negotiate ECN; without --qdisc the bottleneck marks (RED) before it drops",
-    )
-    add("--mtu", type=int, default=1500, metavar="BYTES", help="MTU of all links (1500)")
-    add(
-        "--netem-limit",
-        type=int,
-        default=0,
-        metavar="PACKETS",
-        help="queue limit of the netem delays (large enough for all packets)",
-    )
+    option("--time", "SECONDS", "duration", str(seconds))
+    marks = "hosts negotiate ECN; without --qdisc the bottleneck marks (RED) before it drops"
+    parser.flag("--ecn", marks)
+    option("--mtu", "BYTES", "MTU of all links", 1500, type=int)
+    limit = "queue limit of the netem delays (large enough for all packets)"
+    parser.add_argument("--netem-limit", type=int, default=0, metavar="PACKETS", help=limit)
 
 
-def add_scenario(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("topology", metavar="TOPOLOGY", help=f"one of: {', '.join(scenario.TOPOLOGIES)}")
-    add("--flows", required=True, metavar="LIST", help="CC, CC:PRESET, N*CC, separated by commas")
+def add_scenario(parser: Parser) -> None:
+    topologies = f"one of: {', '.join(scenario.TOPOLOGIES)}"
+    parser.add_argument("topology", metavar="TOPOLOGY", help=topologies)
+    option = parser.option
+    option("--flows", "LIST", "CC, CC:PRESET, N*CC, separated by commas", required=True)
     add_network(parser, seconds=30)
-    add(
-        "--warmup",
-        metavar="SECONDS",
-        help="time before the steady state, left out of means (a quarter, at most 10 s)",
-    )
-    add("--start-gap", default="0", metavar="SECONDS", help="time between flow starts (0)")
-    add("--sender", metavar="PROGRAM", help="iperf3 (default), or fairflow (in virtual time)")
-    add(
-        "--background",
-        metavar="FRACTION",
-        help="background load of many small flows, as a fraction of the link (none)",
-    )
-    add("--background-kind", metavar="KIND", help="flows (default), or packets")
-    add(
-        "--background-sizes",
-        metavar="SIZES",
-        help="flow size distribution: exp (default), pareto:SHAPE",
-    )
-    add("--background-mean", metavar="SIZE", help="mean flow size (100kb)")
-    add("--background-peak", metavar="RATE", help="peak rate of a flow (1mbit)")
-    add("--seed", type=int, default=1, metavar="N", help="seed of all random choices (1)")
+    steady = "time before the steady state, left out of means (a quarter, at most 10 s)"
+    option("--warmup", "SECONDS", steady)
+    option("--start-gap", "SECONDS", "time between flow starts", "0")
+    option("--sender", "PROGRAM", "iperf3 (default), or fairflow (in virtual time)")
+    load = "background load of many small flows, as a fraction of the link (none)"
+    option("--background", "FRACTION", load)
+    option("--background-kind", "KIND", "flows (default), or packets")
+    sizes = "flow size distribution: exp (default), pareto:SHAPE"
+    option("--background-sizes", "SIZES", sizes)
+    option("--background-mean", "SIZE", "mean flow size (100kb)")
+    option("--background-peak", "RATE", "peak rate of a flow (1mbit)")
+    option("--seed", "N", "seed of all random choices", 1, type=int)
 
 
 def parse_background(arguments: argparse.Namespace) -> background.Background | None:
@@ -258,8 +237,7 @@ def parse_scenario(arguments: argparse.Namespace) -> scenario.Scenario:
 
 def parse_where(arguments: argparse.Namespace) -> Engine:
     """The engine that the command line asks for."""
-    if arguments.engine not in engine.ENGINES:
-        raise UsageError(f"no engine '{arguments.engine}'; there are: {', '.join(engine.ENGINES)}")
+    require_known("no engine", arguments.engine, engine.ENGINES)
     if arguments.engine == engine.VIRTUAL and arguments.steady is not None:
         raise UsageError("--steady is for the engine vm: virtual time is steady by itself")
     if arguments.jitter and arguments.engine != engine.VIRTUAL:

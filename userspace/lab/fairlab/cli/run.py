@@ -5,20 +5,13 @@ import argparse
 import contextlib
 import json
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
+from fairlab.cli import options
 from fairlab.cli.measure import print_fitness
-from fairlab.cli.options import (
-    add_output,
-    add_scenario,
-    add_where,
-    parse_scenario,
-    parse_where,
-    short,
-)
 from fairlab.model.errors import CannotRunError
 from fairlab.net import host
 from fairlab.results import plots, report, store
@@ -31,16 +24,14 @@ from fairlab.run.progress import Progress, style_here
 Result = TypeVar("Result")
 
 
-def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
-    run = command("run", "run a scenario, print and store its result")
-    add_scenario(run)
-    add_where(run)
-    add_output(run)
-    run.set_defaults(handler=run_scenario)
-    check = command("check", "check whether a scenario can run, without running it")
-    add_scenario(check)
-    add_where(check)
-    check.set_defaults(handler=check_scenario)
+def add(command: options.Command) -> None:
+    run = command("run", "run a scenario, print and store its result", run_scenario)
+    options.add_scenario(run)
+    options.add_where(run)
+    options.add_output(run)
+    check = command("check", "check whether a scenario can run, without running it", check_scenario)
+    options.add_scenario(check)
+    options.add_where(check)
 
 
 def require_own_network() -> None:
@@ -58,7 +49,7 @@ def require_own_network() -> None:
 @contextlib.contextmanager
 def evaluated(arguments: argparse.Namespace, job: Job[Result]) -> Iterator[tuple[Path, Result]]:
     """Run a job; the directory with its data, to be given a name, and its result."""
-    where = parse_where(arguments)
+    where = options.parse_where(arguments)
     plots.require()
     job.build()
     if where.engine == engine.HOST:
@@ -66,7 +57,7 @@ def evaluated(arguments: argparse.Namespace, job: Job[Result]) -> Iterator[tuple
         require_own_network()
         host.require_tools()
     progress = Progress(style_here(arguments.quiet))
-    parent: Path = arguments.out.absolute()
+    parent = arguments.out.absolute()
     with contextlib.closing(progress), store.working_directory(parent) as work:
         if where.engine != engine.HOST:
             progress.step("booting a virtual machine")
@@ -76,7 +67,7 @@ def evaluated(arguments: argparse.Namespace, job: Job[Result]) -> Iterator[tuple
 
 
 def run_scenario(arguments: argparse.Namespace) -> None:
-    job = Dumbbell(parse_scenario(arguments), datetime.now().astimezone())
+    job = Dumbbell(options.parse_scenario(arguments), datetime.now().astimezone())
     with evaluated(arguments, job) as (work, result):
         directory = store.publish(work, arguments.out.absolute(), job.date, result)
         plots.draw(directory, result)
@@ -84,12 +75,12 @@ def run_scenario(arguments: argparse.Namespace) -> None:
         print(json.dumps(store.without_curves(result) | {"directory": str(directory)}, indent=2))
         return
     print(report.table(result))
-    print(f"\nresults and figures: {short(directory)}/")
+    print(f"\nresults and figures: {options.short(directory)}/")
 
 
 def check_scenario(arguments: argparse.Namespace) -> None:
-    what = parse_scenario(arguments)
-    where = parse_where(arguments)
+    what = options.parse_scenario(arguments)
+    where = options.parse_where(arguments)
     build_programs(what)
     if not isinstance(where, engine.Vm):
         print_fitness(what)

@@ -3,10 +3,9 @@
 
 import argparse
 import os
-from collections.abc import Callable
 from pathlib import Path
 
-from fairlab.cli.options import add_where, parse_where
+from fairlab.cli.options import Command, add_where, parse_where
 from fairlab.model import qdisc, scenario
 from fairlab.model.errors import UsageError
 from fairlab.net import congestion, host
@@ -14,20 +13,21 @@ from fairlab.results import comparison, plots, store
 from fairlab.run import engine
 
 
-def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
+def add(command: Command) -> None:
     listing = command(
-        "list", "list topologies, their links, and a kernel's congestion controls and presets"
+        "list",
+        "list topologies, their links, and a kernel's congestion controls and presets",
+        list_all,
     )
     add_where(listing)
-    listing.set_defaults(handler=list_all)
     plot = command(
         "plot",
         "draw the figures of a stored result again, or (--out) several results side by side:"
         " windows and utilisation of the link",
+        plot_again,
     )
     plot.add_argument("directories", type=Path, nargs="+", metavar="DIR", help="results")
-    plot.add_argument("--out", type=Path, metavar="FILE", help="the figure: .png or .svg")
-    plot.set_defaults(handler=plot_again)
+    plot.option("--out", "FILE", "the figure: .png or .svg", type=Path)
 
 
 def list_all(arguments: argparse.Namespace) -> None:

@@ -4,7 +4,7 @@
 import argparse
 import contextlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from fairlab import __version__
-from fairlab.cli.options import add_output, add_seeds, seeds_of
+from fairlab.cli.options import Command, add_output, add_seeds, seeds_of
 from fairlab.cli.verify import repeat
 from fairlab.model import testbed
 from fairlab.model.errors import CannotRunError, LabError, ReportedError, UsageError
@@ -49,12 +49,11 @@ class Run:
 
     def __str__(self) -> str:
         """What the user reads."""
-        words = ("holds" if limit["holds"] else "BROKEN" for limit in self.limits)
-        lines = [
-            f"  {word:6}  {limit['limit']:50}  {limit['shown']}"
-            + ("" if limit["holds"] else f"  ({self.file}:{limit['line']})")
-            for word, limit in zip(words, self.limits, strict=True)
-        ]
+        lines = []
+        for limit in self.limits:
+            place = f"  ({self.file}:{limit['line']})"
+            word, place = ("holds", "") if limit["holds"] else ("BROKEN", place)
+            lines.append(f"  {word:6}  {limit['limit']:50}  {limit['shown']}{place}")
         lines += [f"  {reason}" for reason in self.reasons]
         lines += [f"  {line}" for line in trust.lines(self.conditions)]
         if self.sha256:
@@ -78,48 +77,42 @@ class Run:
         }
 
 
-def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
-    parser = command("test", "run the cases of a file in virtual time, and check their limits")
+def add(command: Command) -> None:
+    parser = command(
+        "test", "run the cases of a file in virtual time, and check their limits", test
+    )
     parser.epilog = STATUS
-    add_option = parser.add_argument
-    add_option("files", type=Path, nargs="+", metavar="FILE.toml", help="test cases")
-    add_option("--kernel", metavar="VERSION", help="6.1, 6.12 or 7.2 (the file's)")
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE.toml", help="test cases")
+    parser.option("--kernel", "VERSION", "6.1, 6.12 or 7.2 (the file's)")
     add_seeds(parser, "the file's")
-    add_option("--base", type=Path, metavar="FILE", help="compare with these cases, or a result")
-    add_option("--cc", default="", metavar="NAME", help="congestion control of each first flow")
-    add_option(
-        "--module",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FILE.ko",
-        help="insert this kernel module (repeatable)",
-    )
-    add_option("--pcap", action="store_true", help=f"keep the packets ({CAPTURE})")
-    add_option("--list", action="store_true", help="only list the cases")
-    add_option(
-        "--timeout",
-        type=int,
-        default=0,
-        metavar="SECONDS",
-        help="end a run after this time of this machine's clock (ample)",
-    )
+    parser.option("--base", "FILE", "compare with these cases, or a result", type=Path)
+    parser.option("--cc", "NAME", "congestion control of each first flow")
+    inserted = "insert this kernel module (repeatable)"
+    parser.option("--module", "FILE.ko", inserted, type=Path, action="append")
+    parser.flag("--pcap", f"keep the packets ({CAPTURE})")
+    parser.flag("--list", "only list the cases")
+    ended = "end a run after this time of this machine's clock (ample)"
+    parser.add_argument("--timeout", type=int, default=0, metavar="SECONDS", help=ended)
     add_output(parser)
-    parser.set_defaults(handler=test)
 
 
 def test(arguments: argparse.Namespace) -> None:
     if arguments.timeout < 0:
         raise UsageError(f"timeout {arguments.timeout}: must be at least a second")
     runs = read(arguments, arguments.files)
-    base = read_base(arguments)
+    # What to compare with: runs to be done, or the result of one that has been.
+    base: list[Run] = []
+    others: list[dict[str, Any]] = []
+    if arguments.base and arguments.base.is_dir():
+        others = [store.read(arguments.base)]
+    elif arguments.base:
+        base = read(arguments, [arguments.base])
     if arguments.list:
         for run in runs:
             print(run.name())
         return
     with contextlib.closing(Progress(style_here(arguments.quiet))) as progress:
-        others = [do(arguments, run, progress).to_json() for run in base if isinstance(run, Run)]
-        others += [run for run in base if not isinstance(run, Run)]
+        others += [do(arguments, run, progress).to_json() for run in base]
         for run in runs:
             do(arguments, run, progress)
             if not arguments.json:
@@ -138,22 +131,13 @@ def test(arguments: argparse.Namespace) -> None:
 
 def read(arguments: argparse.Namespace, files: Sequence[Path]) -> list[Run]:
     """The runs of FILES, which have not been done yet."""
-    for module in arguments.module:
+    modules = arguments.module or ()
+    for module in modules:
         if not module.is_file():
             raise UsageError(f"no module '{module}'")
-    modules = tuple(str(module.absolute()) for module in arguments.module)
-    choice = testbed.Choice(seeds_of(arguments), arguments.kernel or "", arguments.cc, modules)
-    return [Run(path, case) for path in files for case in testbed.read(path, choice)]
-
-
-def read_base(arguments: argparse.Namespace) -> list[Run] | list[dict[str, Any]]:
-    """What to compare with: runs to be done, or the JSON of one that has been."""
-    path: Path | None = arguments.base
-    if path is None:
-        return []
-    if not path.is_dir():
-        return list(read(arguments, [path]))
-    return [store.read(path)]
+    inserted = [str(module.absolute()) for module in modules]
+    choice = (seeds_of(arguments), arguments.kernel, arguments.cc, inserted)
+    return [Run(path, case) for path in files for case in testbed.read(path, *choice)]
 
 
 def do(arguments: argparse.Namespace, run: Run, progress: Progress) -> Run:
@@ -184,12 +168,10 @@ def do(arguments: argparse.Namespace, run: Run, progress: Progress) -> Run:
         holds = all(limit["holds"] for limit in run.limits) and not run.reasons
         run.status = HOLD if holds else BROKEN
         if arguments.pcap:
-            again = work / "again"
-            repeat(record, again, progress, arguments.timeout, work / CAPTURE)
+            repeat(record, work / "again", progress, arguments.timeout, work / CAPTURE)
         measures.write_tables(run.case, seen, work)
         store_raw(run.case, work)
-        run.directory = str(parent / f"{now}-test-{run.file.stem}-{run.case.seed}")
-        final = store.name(work, parent, Path(run.directory).name)
+        final = store.name(work, parent, f"{now}-test-{run.file.stem}-{run.case.seed}")
         run.directory = str(final)
         (final / store.RESULT).write_text(json.dumps(run.to_json(), indent=1) + "\n")
     return run

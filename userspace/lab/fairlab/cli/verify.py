@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlab.cli.measure import MEASURERS
-from fairlab.cli.options import add_print
+from fairlab.cli.options import Command, add_print
 from fairlab.model.errors import CannotRunError, ReportedError, UsageError
 from fairlab.results import store
 from fairlab.run import engine, exact
@@ -26,9 +26,6 @@ from fairlab.slbn import simulated
 
 EXACT, DIFFERS = "exact", "differs"
 NOT_COMPARABLE, NOT_RECORDED = "not comparable", "not recorded"
-STATUS = {EXACT: 0, DIFFERS: 1, NOT_COMPARABLE: 5, NOT_RECORDED: 5}
-#: What is built in the tree before a run.
-TARGETS = ["tools", "traffic"]
 #: Choices between stored runs, unless --seed says one.
 MAX_SEED = 10**6
 #: What of a record belongs to a part of the tree, by the name of the input.
@@ -60,9 +57,11 @@ class Verdict:
         return text + "".join(f"\n  {reason}" for reason in self.reasons)
 
 
-def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
+def add(command: Command) -> None:
     parser = command(
-        "verify", "repeat stored runs in virtual time, and compare all packets with their times"
+        "verify",
+        "repeat stored runs in virtual time, and compare all packets with their times",
+        verify,
     )
     parser.add_argument(
         "runs",
@@ -71,28 +70,16 @@ def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
         metavar="RUN",
         help="a result's directory, or a figure's data/NAME/CASE@SEED.json (all below --out)",
     )
-    parser.add_argument(
-        "--out", type=Path, default=Path("results"), metavar="DIR", help="stored runs (results)"
+    parser.option("--out", "DIR", "stored runs", Path("results"), type=Path)
+    part = "only a random part of the runs that have a record, at least one"
+    parser.option("--share", "PERCENT", part, type=float)
+    parser.option("--seed", "N", "of the choice with --share (a random one)", type=int)
+    ended = (
+        f"end a run that takes longer ({engine.BOOT_TIMEOUT} and"
+        f" {engine.SECONDS_PER_SECOND} for each second of the run)"
     )
-    parser.add_argument(
-        "--share",
-        type=float,
-        metavar="PERCENT",
-        help="only a random part of the runs that have a record, at least one",
-    )
-    parser.add_argument(
-        "--seed", type=int, metavar="N", help="of the choice with --share (a random one)"
-    )
-    parser.add_argument(
-        "--timeout",
-        type=int,
-        default=0,
-        metavar="SECONDS",
-        help=f"end a run that takes longer ({engine.BOOT_TIMEOUT} and"
-        f" {engine.SECONDS_PER_SECOND} for each second of the run)",
-    )
+    parser.add_argument("--timeout", type=int, default=0, metavar="SECONDS", help=ended)
     add_print(parser)
-    parser.set_defaults(handler=verify)
 
 
 def check_arguments(words: Sequence[str]) -> None:
@@ -209,25 +196,21 @@ def used_by(run: Path) -> tuple[str, ...] | None:
 
 def is_used(name: str, used: Sequence[str] | None) -> bool:
     """Whether the input NAME of a run decides its packets, if it uses USED of the tree."""
-    if used is not None:
-        for pattern, place in PARTS:
-            if match := pattern.fullmatch(name):
-                needed = place.format(*match.groups())
-                return any(f"{one}/".startswith(f"{needed}/") for one in used)
+    for pattern, place in PARTS:
+        if used is not None and (match := pattern.fullmatch(name)):
+            needed = place.format(*match.groups())
+            return any(f"{one}/".startswith(f"{needed}/") for one in used)
     return True
 
 
 def differences(then: dict[str, str], now: dict[str, str]) -> list[str]:
     """What decides the packets and has changed, by name."""
-    found = []
-    for name in sorted(then.keys() | now.keys()):
-        if name not in now:
-            found.append(f"{name}: missing here")
-        elif name not in then:
-            found.append(f"{name}: not recorded")
-        elif then[name] != now[name]:
-            found.append(f"{name}: {now[name][:12]} here, {then[name][:12]} recorded")
-    return found
+    found = {name: "missing here" for name in then.keys() - now.keys()}
+    found |= {name: "not recorded" for name in now.keys() - then.keys()}
+    for name in then.keys() & now.keys():
+        if then[name] != now[name]:
+            found[name] = f"{now[name][:12]} here, {then[name][:12]} recorded"
+    return [f"{name}: {what}" for name, what in sorted(found.items())]
 
 
 def repeat(
@@ -340,12 +323,12 @@ def chosen(arguments: argparse.Namespace) -> list[Path]:
 
 def build(runs: list[Path]) -> None:
     """What RUNS need of the tree."""
-    records = [record for run in runs if (record := read_record(run))]
-    ran = ["simulator" in record for record in records]
-    simulators = {record.get("simulator") for record in records}
-    targets = ["slbnsim"] if simulated.ENGINE in simulators else []
-    guests = not all(ran) or not ran
-    engine.make([*(TARGETS if guests else []), *targets], ["drr_fq", "slbn"] if guests else [])
+    used = {record.get("simulator") for run in runs if (record := read_record(run))}
+    targets = ["slbnsim"] if simulated.ENGINE in used else []
+    if None in used or not used:
+        engine.make(["tools", "traffic", *targets], ["drr_fq", "slbn"])
+    else:
+        engine.make(targets, [])
 
 
 def verify(arguments: argparse.Namespace) -> None:
@@ -360,8 +343,7 @@ def verify(arguments: argparse.Namespace) -> None:
                 print(verdicts[-1], flush=True)
     if arguments.json:
         print(json.dumps([asdict(verdict) for verdict in verdicts], indent=2))
-    statuses = {STATUS[verdict.verdict] for verdict in verdicts}
+    found = {verdict.verdict for verdict in verdicts}
     # One that differs is the worst.
-    for status in (1, 5):
-        if status in statuses:
-            raise ReportedError(status)
+    if found != {EXACT}:
+        raise ReportedError(1 if DIFFERS in found else 5)

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlab.model import headers, qdisc, scenario, units
-from fairlab.model.errors import UsageError
+from fairlab.model.errors import UsageError, require_known
 from fairlab.model.experiment import UDP, Group, Layout, Program, Stream
 
 FIRST_PORT = 4433
@@ -52,17 +52,8 @@ MEASURES = {
 }
 #: Of several values: of samples, or of flows.
 STATISTICS = ("mean", "min", "max", "p50", "p90", "p95", "p99")
-#: Of these, all values together have none.
-TOTALS = (
-    "goodput",
-    "throughput",
-    "utilization",
-    "loss",
-    "marked",
-    "retransmitted",
-    "share",
-    "jain",
-)
+#: Of these, all values together need one.
+SAMPLED = ("queue_delay", "rtt", "completion")
 FLOWS_ONLY = ("goodput", "retransmitted", "share", "rtt", "jain")
 
 _LIMIT = re.compile(
@@ -139,15 +130,10 @@ def parse_limit(text: str, names: Sequence[str]) -> Limit:
             " VALUE, such as queue_delay p99 <= 20 ms"
         )
     measure, statistic, who = match["measure"], match["statistic"] or "", match["who"] or ""
-    if measure not in MEASURES:
-        raise UsageError(
-            f"limit '{text}': no measure '{measure}'; there are: {', '.join(MEASURES)}"
-        )
-    if who and who not in names:
-        raise UsageError(
-            f"limit '{text}': no flow or program '{who}'; there are: {', '.join(names)}"
-        )
-    if not statistic and measure not in TOTALS:
+    require_known(f"limit '{text}': no measure", measure, MEASURES)
+    if who:
+        require_known(f"limit '{text}': no flow or program", who, names)
+    if not statistic and measure in SAMPLED:
         raise UsageError(f"limit '{text}': {measure} needs one of {', '.join(STATISTICS)}")
     if measure in ("share", "throughput") and not who:
         raise UsageError(f"limit '{text}': whose? {measure} needs 'of NAME'")
@@ -233,27 +219,19 @@ class Table:
         self.source, self.place, self.rest = source, place, dict(data)
         self.known: list[str] = []
 
-    def take(self, key: str, parse: Callable[[str], Any], default: Any = None) -> Any:
-        """The value of KEY, a string that PARSE understands; DEFAULT if there is none."""
+    def take(self, key: str, kind: Callable[[Any], Any], default: Any) -> Any:
+        """The value of KEY, of a KIND: a type, or a string that it parses; DEFAULT without one."""
         self.known.append(key)
         if key not in self.rest:
             return default
-        value = self.rest.pop(key)
-        if not isinstance(value, str):
-            raise self.error(key, f"{key}: must be a string, with its unit")
+        value, plain = self.rest.pop(key), WORDS.get(kind)
+        # bool is an int.
+        if type(value) is not (kind if plain else str):
+            raise self.error(key, f"{key}: must be {plain or 'a string, with its unit'}")
         try:
-            return parse(value)
+            return value if plain else kind(value)
         except UsageError as error:
             raise self.error(key, f"{key}: {error}") from None
-
-    def take_plain(self, key: str, kind: type, default: Any) -> Any:
-        """The value of KEY, which is a KIND."""
-        self.known.append(key)
-        value = self.rest.pop(key, default)
-        # bool is an int.
-        if type(value) is not kind and value is not default:
-            raise self.error(key, f"{key}: must be {WORDS[kind]}")
-        return value
 
     def check(self, key: str, value: int, least: int, most: int) -> None:
         """Raise UsageError unless the VALUE of KEY is in a range."""
@@ -270,7 +248,7 @@ class Table:
             raise self.error(key, f"unknown key '{key}'; there are: {known}")
 
 
-WORDS = {
+WORDS: dict[Callable[[Any], Any], str] = {
     int: "a whole number",
     bool: "true or false",
     str: "a string",
@@ -279,32 +257,26 @@ WORDS = {
 }
 
 
-@dataclass(frozen=True)
-class Choice:
-    """What replaces values of a file: seeds, a kernel, the first flow's congestion control; and
-    further kernel modules.
-    """
-
-    seeds: tuple[int, ...] = ()
-    kernel: str = ""
-    cc: str = ""
-    modules: tuple[str, ...] = ()
-
-
-AS_IT_IS = Choice()
 #: Keys whose values are lists; a list of another key is of its values in several cases.
 LISTS = ("limits", "modules", "changes", "flow", "program")
 
 
-def read(path: Path, choice: Choice = AS_IT_IS) -> list[Case]:
-    """The cases of a file."""
+def read(
+    path: Path,
+    seeds: Sequence[int] = (),
+    kernel: str | None = None,
+    cc: str | None = None,
+    modules: Sequence[str] = (),
+) -> list[Case]:
+    """The cases of a file, with other seeds, another kernel, another congestion control of the
+    first flow, and further kernel modules.
+    """
     source = Source(path)
     data = source.data
-    data |= {"seed": list(choice.seeds)} if choice.seeds else {}
-    data |= {"kernel": choice.kernel} if choice.kernel else {}
-    for place, table in tables(data):
-        if choice.cc and place == ("flow", 0):
-            table["cc"] = choice.cc
+    data |= {"seed": list(seeds)} if seeds else {}
+    data |= {"kernel": kernel} if kernel else {}
+    if cc:
+        dict(tables(data)).get(("flow", 0), {})["cc"] = cc
     lists = [
         ((*place, key), found)
         for place, table in tables(data)
@@ -321,8 +293,8 @@ def read(path: Path, choice: Choice = AS_IT_IS) -> list[Case]:
             dict(tables(changed))[place[:-1]][str(place[-1])] = value
             words += [] if place == ("seed",) else [f"{place[-1]} {value}"]
         case = one_case(source, ", ".join(words), changed)
-        modules = (*case.layout.modules, *choice.modules)
-        cases.append(replace(case, layout=replace(case.layout, modules=modules)))
+        layout = replace(case.layout, modules=(*case.layout.modules, *modules))
+        cases.append(replace(case, layout=layout))
     return cases
 
 
@@ -340,29 +312,30 @@ def tables(data: dict[str, Any]) -> Iterator[tuple[Place, dict[str, Any]]]:
 def one_case(source: Source, name: str, data: dict[str, Any]) -> Case:
     """The case that DATA describes."""
     top = Table(source, (), data)
-    kernel = top.take_plain("kernel", str, "6.1")
-    seed = top.take_plain("seed", int, 1)
+    kernel = top.take("kernel", str, "6.1")
+    seed = top.take("seed", int, 1)
     top.check("seed", seed, 0, 2**31 - 1)
     time = top.take("time", seconds, 20.0)
     warmup = top.take("warmup", seconds, time / 4)
-    modules = top.take_plain("modules", list, [])
+    modules = top.take("modules", list, [])
     for module in modules:
         if not isinstance(module, str) or not (source.path.parent / module).is_file():
             raise top.error("modules", f"no module '{module}'", str(module))
-    network = Table(source, ("network",), top.take_plain("network", dict, {}))
+    network = Table(source, ("network",), top.take("network", dict, {}))
     rate = network.take("rate", units.parse_rate, 10**7)
     rtt = network.take("rtt", units.parse_time, 40_000)
-    mtu = network.take_plain("mtu", int, 1500)
+    mtu = network.take("mtu", int, 1500)
     network.check("mtu", mtu, scenario.MIN_MTU, scenario.MAX_MTU)
     text, buffer = network.take("queue", lambda text: parse_queue(text, rate, rtt, mtu), ("", 0))
     groups: list[Group] = []
     names: dict[str, str] = {}
-    flows, programs = (top.take_plain(key, list, []) for key in ("flow", "program"))
-    for kind, tables in (("flow", flows), ("program", programs)):
-        for n, one in enumerate(tables):
+    readers = {"flow": read_flow, "program": read_program}
+    lists = {kind: top.take(kind, list, []) for kind in readers}
+    for kind, reader in readers.items():
+        for n, one in enumerate(lists[kind]):
             table = Table(source, (kind, n), one)
             key = f"g{len(groups) + 1}"
-            label, group = (read_flow if kind == "flow" else read_program)(table, key, rtt, time, n)
+            label, group = reader(table, key, rtt, time, n)
             table.end()
             if not _NAME.fullmatch(label) or label in names.values():
                 raise table.error(
@@ -372,7 +345,7 @@ def one_case(source: Source, name: str, data: dict[str, Any]) -> Case:
             groups.append(group)
     if not groups:
         raise source.error((), "there is no [[flow]] and no [[program]]")
-    limits = top.take_plain("limits", list, [])
+    limits = top.take("limits", list, [])
     try:
         layout = Layout(
             rate=rate,
@@ -389,10 +362,10 @@ def one_case(source: Source, name: str, data: dict[str, Any]) -> Case:
             reorder=network.take("reorder", part, 0.0),
             reorder_by=network.take("reorder_by", units.parse_time, 0),
             back_rate=network.take("ack_rate", units.parse_rate, 0),
-            back_queue=network.take("ack_queue", str, ""),
-            ecn=network.take_plain("ecn", bool, False),
-            gso=network.take_plain("gso", bool, False),
-            changes=tuple(map(parse_change, network.take_plain("changes", list, []))),
+            back_queue=network.take("ack_queue", lambda text: text, ""),
+            ecn=network.take("ecn", bool, False),
+            gso=network.take("gso", bool, False),
+            changes=tuple(map(parse_change, network.take("changes", list, []))),
             modules=tuple(modules),
         )
     except UsageError as error:
@@ -443,14 +416,13 @@ def parse_queue(text: str, rate: int, rtt: int, mtu: int) -> tuple[str, int]:
     return f"bfifo limit {buffer.size}", max(1, -(-buffer.size // frame))
 
 
-def read_flow(table: Table, key: str, rtt: int, time: float, n: int) -> tuple[str, Group]:
+def read_flow(table: Table, key: str, rtt: int, time: float, _n: int) -> tuple[str, Group]:
     """A flow, or several of one kind."""
-    del n
-    cc = table.take_plain("cc", str, "cubic")
-    settings = table.take_plain("settings", dict, {})
+    cc = table.take("cc", str, "cubic")
+    settings = table.take("settings", dict, {})
     stream = Stream(
         cc,
-        count=table.take_plain("count", int, 1),
+        count=table.take("count", int, 1),
         start=table.take("start", seconds, 0.0),
         spread=table.take("spread", seconds, 0.1),
         stop=min(table.take("stop", seconds, time), time),
@@ -463,12 +435,12 @@ def read_flow(table: Table, key: str, rtt: int, time: float, n: int) -> tuple[st
         key,
         table.take("rtt", units.parse_time, rtt),
         (stream,),
-        reverse=table.take_plain("reverse", bool, False),
+        reverse=table.take("reverse", bool, False),
         settings=tuple((name, str(value)) for name, value in settings.items()),
     )
     if bool(stream.on) != bool(stream.off):
         raise table.error("on", "on and off: both or none")
-    return table.take_plain("name", str, UDP if cc == UDP else cc), group
+    return table.take("name", str, UDP if cc == UDP else cc), group
 
 
 def on_off(text: str) -> str:
@@ -477,10 +449,9 @@ def on_off(text: str) -> str:
     return f"{'exp:' if law or text != mean else ''}{seconds(mean):g}"
 
 
-def read_program(table: Table, key: str, rtt: int, time: float, n: int) -> tuple[str, Group]:
+def read_program(table: Table, key: str, rtt: int, _time: float, n: int) -> tuple[str, Group]:
     """A program: a server and a client."""
-    del time
-    words = {end: table.take_plain(end, str, "") for end in ("server", "client")}
+    words = {end: table.take(end, str, "") for end in ("server", "client")}
     for end, text in words.items():
         try:
             if "\0" in text:
@@ -491,17 +462,17 @@ def read_program(table: Table, key: str, rtt: int, time: float, n: int) -> tuple
         place = table.source.path.parent / first
         if not ("/" in first and place.is_file()) and not shutil.which(first, path=PATH):
             raise table.error(end, f"{end}: no program '{first}'")
-    port = table.take_plain("port", int, FIRST_PORT + n)
+    port = table.take("port", int, FIRST_PORT + n)
     table.check("port", port, 1, 65535)
     program = Program(
         **words,
         port=port,
         start=table.take("start", seconds, 0.0),
-        upload=table.take_plain("upload", bool, False),
+        upload=table.take("upload", bool, False),
     )
     rtt = table.take("rtt", units.parse_time, rtt)
-    reverse = table.take_plain("reverse", bool, False)
-    name = table.take_plain("name", str, Path(shlex.split(words["client"])[0]).name)
+    reverse = table.take("reverse", bool, False)
+    name = table.take("name", str, Path(shlex.split(words["client"])[0]).name)
     return name, Group(key, rtt, reverse=reverse, program=program)
 
 
