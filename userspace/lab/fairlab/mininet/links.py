@@ -21,13 +21,11 @@ from mininet.link import Intf, Link
 
 from fairlab.model import headers, units
 from fairlab.model.errors import LabError, UsageError
+from fairlab.net.network import NETEM, QUEUE, SHAPER, SLBN
 
 OFFLOADS = ("gso", "tso", "gro", "lro")
 MTU = 1500
 FRAME = MTU + headers.ETHERNET
-
-# Handles of qdiscs.
-SHAPER, LINK, CONTROL, QUEUE, NETEM = 0x1, 0x2, 0x21, 0x10, 0x20
 
 # tbf's own limit [bytes], which QUEUE's qdisc reaches first; netem's [packets] at full rate.
 TBF_LIMIT = 2**30
@@ -130,26 +128,20 @@ def egress_commands(
             raise UsageError(f"{name}: a link of SLBN needs a rate")
         return [f"dev {name} root handle {QUEUE:x}: {qdisc}"] if qdisc else []
     bits = units.parse_rate(rate)
-    commands = [
-        f"dev {name} root handle {SHAPER:x}:"
-        f" tbf rate {bits}bit burst {2 * FRAME} limit {TBF_LIMIT}"
-    ]
-    parent = f"{SHAPER:x}:1"
+    tbf = f"tbf rate {bits}bit burst {2 * FRAME} limit {TBF_LIMIT}"
+    commands = [f"dev {name} root handle {SHAPER:x}: {tbf}"]
+    parent = f"dev {name} parent {SHAPER:x}:1"
     if slbn is not None:
-        commands.append(
-            f"dev {name} parent {parent} handle {LINK:x}: slbn rate {bits}bit {slbn}".rstrip()
-        )
-        parent = f"{LINK:x}:2"
-    commands.append(f"dev {name} parent {parent} handle {QUEUE:x}: {qdisc or DEFAULT_QDISC}")
-    return commands
+        link = f"slbn rate {bits}bit {slbn}".rstrip()
+        commands.append(f"{parent} handle {SLBN:x}: {link}")
+        parent = f"dev {name} parent {SLBN:x}:2"
+    return [*commands, f"{parent} handle {QUEUE:x}: {qdisc or DEFAULT_QDISC}"]
 
 
 def netem(delay: str | None, loss: float | None) -> str:
     """Netem's specification."""
-    time = max(MIN_DELAY, units.parse_time(delay)) if delay else MIN_DELAY
-    words = ["netem", f"limit {NETEM_LIMIT}", f"delay {time}us"]
-    if loss:
-        if not 0 <= float(loss) <= 100:
-            raise UsageError(f"loss {loss}: must be 0 to 100 percent")
-        words.append(f"loss {float(loss):.8f}%")
-    return " ".join(words)
+    time = max(MIN_DELAY, units.parse_time(delay or "0s"))
+    if not 0 <= float(loss or 0) <= 100:
+        raise UsageError(f"loss {loss}: must be 0 to 100 percent")
+    lost = f" loss {float(loss):.8f}%" if loss else ""
+    return f"netem limit {NETEM_LIMIT} delay {time}us{lost}"

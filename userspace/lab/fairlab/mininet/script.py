@@ -40,25 +40,8 @@ MAX_TC_RATE = 10**6  # Mbit/s
 FORWARDING = "3"
 
 
-def note(text: str) -> None:
-    print(f"fairlab: {text}", file=sys.stderr)
-
-
 class Bridge(mininet.node.Switch):  # type: ignore[misc]
     """A learning switch, by a Linux bridge; stands for Open vSwitch."""
-
-    def __init__(self, name: str, **params: Any) -> None:
-        for option in (
-            "protocols",
-            "datapath",
-            "failMode",
-            "stp",
-            "batch",
-            "inband",
-            "reconnectms",
-        ):
-            params.pop(option, None)
-        super().__init__(name, **params)
 
     def start(self, _controllers: Any) -> None:
         """Create the bridge from all interfaces."""
@@ -96,16 +79,6 @@ class Bridge(mininet.node.Switch):  # type: ignore[misc]
         """Refused: there are no flow tables."""
         refuse("it reads or writes flow tables (dpctl), and a Linux bridge has none")
 
-    @classmethod
-    def batchStartup(cls, switches: Any, **_options: Any) -> Any:
-        """Nothing to do at once."""
-        return switches
-
-    @classmethod
-    def batchShutdown(cls, switches: Any, **_options: Any) -> Any:
-        """Nothing to do at once."""
-        return []
-
 
 class Refused(BaseException):
     """The script cannot run here.  Not an Exception, which scripts might catch."""
@@ -142,35 +115,25 @@ def replace_switches() -> None:
         setattr(node, name, refused_controller(name))
 
 
-def use_datapath(datapath: str) -> None:
-    """Let Open vSwitch's switches have this DATAPATH, unless the script chooses one."""
-    switch = mininet.node.OVSSwitch
-    original = switch.__init__
+def set_default(kind: Any, parameter: str, value: str) -> None:
+    """Let nodes of a KIND have this PARAMETER, the third one, unless the script chooses it."""
+    original = kind.__init__
 
     def init(self: Any, name: str, *arguments: Any, **params: Any) -> None:
-        if len(arguments) < 2:  # failMode, datapath
-            params.setdefault("datapath", datapath)
+        if len(arguments) < 2:
+            params.setdefault(parameter, value)
         original(self, name, *arguments, **params)
 
-    switch.__init__ = init
+    kind.__init__ = init
 
 
 def use_test_controller() -> None:
     """Let Mininet's Controller be that of Open vSwitch if OpenFlow's reference is missing, which
     Debian does not have.
     """
-    node = mininet.node
-    found = node.OVSController.isAvailable()
-    if not found or shutil.which("controller"):
-        return
-    original = node.Controller.__init__
-
-    def init(self: Any, name: str, *arguments: Any, **params: Any) -> None:
-        if len(arguments) < 2:  # inNamespace, command
-            params.setdefault("command", found)
-        original(self, name, *arguments, **params)
-
-    node.Controller.__init__ = init
+    found = mininet.node.OVSController.isAvailable()
+    if found and not shutil.which("controller"):
+        set_default(mininet.node.Controller, "command", found)
 
 
 def is_listening(self: Any, ip: str, port: int) -> bool:
@@ -185,25 +148,17 @@ def is_listening(self: Any, ip: str, port: int) -> bool:
     return False
 
 
-def replace_hosts() -> None:
-    """Let hosts have no limits of CPU time."""
+class UnlimitedHost(mininet.node.Host):  # type: ignore[misc]
+    """Stands for CPULimitedHost, without limits of CPU time."""
 
-    class Host(mininet.node.Host):  # type: ignore[misc]
-        """Without limits of CPU time."""
+    def __init__(self, name: str, _sched: str = "", **params: Any) -> None:
+        super().__init__(name, **params)
 
-        def __init__(self, name: str, sched: str = "", **params: Any) -> None:
-            del sched
-            for option in ("cpu", "cores", "period_us"):
-                params.pop(option, None)
-            super().__init__(name, **params)
+    def setCPUFrac(self, *_arguments: Any, **_options: Any) -> None:
+        """Ignored."""
 
-        def setCPUFrac(self, *_arguments: Any, **_options: Any) -> None:
-            """Ignored."""
-
-        def setCPUs(self, *_arguments: Any, **_options: Any) -> None:
-            """Ignored."""
-
-    mininet.node.CPULimitedHost = Host
+    def setCPUs(self, *_arguments: Any, **_options: Any) -> None:
+        """Ignored."""
 
 
 def replace_offloads() -> None:
@@ -271,12 +226,12 @@ def run(script: str, arguments: list[str]) -> None:
     """Run SCRIPT as its own main program."""
     datapath = open_vswitch.start()
     if datapath:
-        use_datapath(datapath)
+        set_default(mininet.node.OVSSwitch, "datapath", datapath)
         use_test_controller()
         mininet.node.RemoteController.isListening = is_listening
     else:
         replace_switches()
-    replace_hosts()
+    mininet.node.CPULimitedHost = UnlimitedHost
     replace_offloads()
     # Only now: it takes its defaults from the other modules.
     from mininet.net import Mininet
@@ -298,7 +253,7 @@ def main() -> int:
     try:
         run(sys.argv[1], sys.argv[2:])
     except LabError as error:
-        note(str(error))
+        print(f"fairlab: {error}", file=sys.stderr)
         return error.status
     return 0
 
