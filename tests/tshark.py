@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tests import launch
+
 DISSECTOR = Path(__file__).resolve().parents[1] / "scripts" / "slbn.lua"
 #: Default of the captured octets of a frame (snaplen).
 ALL = 1 << 16
@@ -46,11 +48,8 @@ def tshark(
         unprivileged: dict[str, Any] = {}
         if os.geteuid() == 0:
             unprivileged = {"user": "nobody", "group": "nogroup", "extra_groups": []}
-        done: subprocess.CompletedProcess[str] = subprocess.run(
+        done: subprocess.CompletedProcess[str] = launch.run(
             ["tshark", "-n", "-X", f"lua_script:{script}", "-r", capture, *options],
-            check=False,
-            capture_output=True,
-            text=True,
             env={"PATH": os.environ["PATH"], "HOME": place, "LC_ALL": "C.UTF-8"},
             **unprivileged,
         )

@@ -36,6 +36,7 @@ from fairvm.archive import SERIES
 from fairvm.cache import Kernel
 from fairvm.errors import UsageError, VmError
 
+from tests import launch
 from tests.bench import report
 
 TOP = Path(__file__).resolve().parent.parent.parent
@@ -143,7 +144,7 @@ def measure_in_guest(
 
 
 def output_of(*command: str) -> str:
-    done = subprocess.run(command, cwd=TOP, capture_output=True, text=True, check=False)
+    done = launch.run(command, cwd=TOP)
     return done.stdout.strip()
 
 

@@ -34,10 +34,11 @@ import json
 import os
 import re
 import statistics
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from tests import launch
 
 LENGTH = 1514  # bytes of each packet and each quantum: each dequeue moves on to the next flow
 KINDS = ("short", "long", "overload")
@@ -241,7 +242,7 @@ class State:
 
 
 def run(*command: str, text: str | None = None) -> str:
-    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    done = launch.run(command, input=text)
     if done.returncode:
         raise WrongError(f"{' '.join(command)}: {done.stderr.strip()}")
     return done.stdout

@@ -47,6 +47,8 @@ from typing import Any
 
 import libslbn
 
+from tests import launch
+
 TOP = Path(__file__).resolve().parent.parent.parent
 SLBND = TOP / "build/slbnd/slbnd"
 
@@ -90,7 +92,7 @@ class WrongError(Exception):
 
 
 def run(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = launch.run(command)
     if done.returncode:
         raise WrongError(f"{' '.join(command)}: {done.stderr.strip()}")
 

@@ -34,6 +34,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests import launch
+
 TOP = Path(__file__).resolve().parent.parent.parent
 HERE = TOP / "tests/bench"
 PROGRAM = TOP / "build/slbnsim/slbnsim"
@@ -113,12 +115,7 @@ def write_network(directory: Path, sessions: int) -> tuple[Path, Path]:
 def has_counters() -> bool:
     """Can perf count COUNTERS?"""
     try:
-        done = subprocess.run(
-            ["perf", "stat", "-x,", "-e", ",".join(COUNTERS), "true"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = launch.run(["perf", "stat", "-x,", "-e", ",".join(COUNTERS), "true"])
     except OSError:
         return False
     return not done.returncode and len(counted(done.stderr)) == len(COUNTERS)
@@ -209,9 +206,7 @@ def build_wheel() -> None:
 
 def pkg_config(*arguments: str) -> str:
     try:
-        done = subprocess.run(
-            ["pkg-config", *arguments], capture_output=True, text=True, check=False
-        )
+        done = launch.run(["pkg-config", *arguments])
     except OSError as error:
         raise NoNs3Error(f"pkg-config is missing: {error}") from error
     if done.returncode:

@@ -19,6 +19,8 @@ from fairlab.figures.studies.queueing.active import Link
 from fairlab.figures.study import Study
 from fairlab.slbn.simulated import Simulated
 
+from tests import launch
+
 TOP = Path(__file__).resolve().parents[2]
 OUT = TOP / "build" / "tests" / "figures"
 # Of runs that need no guest.
@@ -34,16 +36,7 @@ def made() -> str:
     Its directory is kept: only runs whose sources changed are repeated.
     """
     command = ["make", "--no-print-directory", "figures-quick", f"OUT={OUT.relative_to(TOP)}"]
-    done = subprocess.run(
-        command,
-        cwd=TOP,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
+    done = launch.succeed(command, cwd=TOP, stderr=subprocess.STDOUT)
     return done.stdout
 
 
@@ -99,7 +92,7 @@ def test_most_claims_hold(made: str) -> None:
 
 def test_second_make_repeats_no_run(made: str) -> None:
     command = ["make", "--no-print-directory", "figures-quick", f"OUT={OUT.relative_to(TOP)}"]
-    done = subprocess.run(command, cwd=TOP, capture_output=True, text=True, check=False)
+    done = launch.run(command, cwd=TOP)
     assert done.returncode == 0 and "Nothing to be done" in done.stderr, done.stderr
 
 

@@ -7,13 +7,14 @@ The page must be what the registered claims and the numbers make: after a change
 
 import json
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fairlab.figures.studies import ALL
 from fairlab.figures.study import Study
+
+from tests import launch
 
 pytestmark = pytest.mark.tier("test")
 
@@ -27,8 +28,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All figures, drawn from the published numbers."""
     out = tmp_path_factory.mktemp("published")
     command = ["make", "--no-print-directory", "published-figures", f"OUT={out}"]
-    done = subprocess.run(command, cwd=TOP, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    launch.succeed(command, cwd=TOP)
     return out
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import launch
 from tests.fuzz.fuzzers import TOP, unpack_corpus, write_seeds
 from tests.fuzz.seeds import SEEDS, VALID
 from tests.kernel.lib.slbn_wire import (
@@ -68,7 +69,7 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
         *write_seeds("wire", directory / "seeds"),
         *unpack_corpus("wire", directory / "corpus"),
     ]
-    results = subprocess.run([program, *files], check=True, capture_output=True, text=True).stdout
+    results = launch.succeed([program, *files]).stdout
     return [
         Case(file.name, file.read_bytes(), result)
         for file, result in zip(files, results.split(), strict=True)

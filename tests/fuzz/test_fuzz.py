@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import launch
 from tests.fuzz.fuzzers import (
     LONGEST,
     NAMES,
@@ -59,9 +60,7 @@ def run(program: Path, work: Path, *arguments: str) -> subprocess.CompletedProce
     command = ["setarch", "--addr-no-randomize"]
     command += [str(program), f"-artifact_prefix={work}/", f"-max_len={LONGEST[name]}", "-reload=0"]
     command += arguments
-    return subprocess.run(
-        [*command, inputs], check=False, capture_output=True, text=True, errors="replace"
-    )
+    return launch.run([*command, inputs], errors="replace")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -111,12 +110,7 @@ def test_seeds_have_their_parse_result(tmp_path: Path) -> None:
     flags = ["-std=gnu11", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover"]
     flags += [f"-I{TOP}", f"-I{TOP}/include"]
     subprocess.run(["gcc", *flags, "-o", program, TOP / "tests/fuzz/parse_result.c"], check=True)
-    results = subprocess.run(
-        [program, *write_seeds("wire", tmp_path / "seeds")],
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.split()
+    results = launch.succeed([program, *write_seeds("wire", tmp_path / "seeds")]).stdout.split()
     wrong = [
         (name, expected, result)
         for (name, expected, _), result in zip(SEEDS, results, strict=True)

@@ -10,6 +10,7 @@ import textwrap
 
 import pytest
 
+from tests import launch
 from tests.linux_source import TOP
 
 pytestmark = pytest.mark.tier("all")
@@ -37,15 +38,11 @@ def test_example(heading: str, tmp_path_factory: pytest.TempPathFactory) -> None
     place = tmp_path_factory.mktemp("example")
     for name in ("scripts", "build", "userspace"):
         (place / name).symlink_to(TOP / name)
-    done = subprocess.run(
+    done = launch.succeed(
         ["sh", "-e", "-c", commands],
         cwd=place,
         env={name: value for name, value in os.environ.items() if name != "LIBSLBN"},
-        check=False,
-        text=True,
-        stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
-    assert done.returncode == 0, done.stdout
     for line in output.splitlines():
         assert line in done.stdout, done.stdout

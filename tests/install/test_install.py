@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import launch
 from tests.linux_source import TOP
 
 VERSION = (TOP / "VERSION").read_text().strip()
@@ -17,23 +18,14 @@ MODULES = ["tcp_bic", "tcp_gaimd", "sch_drr_fq", "sch_slbn"]
 
 
 def make(*arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        ["make", *arguments],
-        cwd=TOP,
-        check=False,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
+    done = launch.run(["make", *arguments], cwd=TOP, stderr=subprocess.STDOUT)
     assert not check or done.returncode == 0, done.stdout
     return done
 
 
 @pytest.fixture(scope="module")
 def kernel() -> Path:
-    done = subprocess.run(
-        ["scripts/kernel", "get", "6.1"], cwd=TOP, check=True, capture_output=True, text=True
-    )
+    done = launch.succeed(["scripts/kernel", "get", "6.1"], cwd=TOP)
     return Path(done.stdout.strip())
 
 
@@ -57,12 +49,7 @@ def root(kernel: Path, release: str, tmp_path: Path) -> Path:
 
 def found_by_modprobe(root: Path, release: str, module: str) -> str:
     """The file that modprobe would load."""
-    done = subprocess.run(
-        ["modprobe", "-d", str(root), "-S", release, "--show-depends", module],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
+    done = launch.succeed(["modprobe", "-d", str(root), "-S", release, "--show-depends", module])
     return done.stdout.split()[1]
 
 
@@ -184,12 +171,9 @@ def test_installed_lab_runs(tmp_path: Path) -> None:
         "fairtraffic": "fairtraffic",
         "fairflow": "fairflow",
     }.items():
-        done = subprocess.run(
+        done = launch.succeed(
             [tmp_path / "usr/local/bin" / program, "--version"],
-            env={**os.environ, "PYTHONPATH": str(tmp_path / "python")},
-            check=True,
-            capture_output=True,
-            text=True,
+            environment={"PYTHONPATH": str(tmp_path / "python")},
         )
         assert done.stdout == f"{name} {(TOP / 'VERSION').read_text().strip()}\n"
     assert not [path for path in (tmp_path / "python").rglob("*") if path.is_symlink()]
@@ -215,12 +199,9 @@ def test_bpf_has_the_byte_order_of_the_target(compiler: str, target: str, tmp_pa
 def plugin_directory() -> str:
     """The directory in which tc searches the plugin of an unknown qdisc."""
     environment = {name: value for name, value in os.environ.items() if name != "TC_LIB_DIR"}
-    done = subprocess.run(
+    done = launch.run(
         ["tc", "qdisc", "add", "dev", "no-such-device", "root", "drr_fq"],
         env=environment | {"LD_DEBUG": "files"},
-        check=False,
-        capture_output=True,
-        text=True,
     )
     found = re.search(r"file=(/\S*?)/*q_drr_fq.so", done.stderr)
     assert found, done.stderr
@@ -241,12 +222,7 @@ def test_install_and_uninstall_tools(tmp_path: Path, override: str | None) -> No
         f"usr/local/share/man/man{name[-1]}/{name}" for name in documented | {"slbnsim-graphml.1"}
     }
     assert (tmp_path / "usr/local/include/fairpath/slbn_netlink.h").is_file()
-    version = subprocess.run(
-        [tmp_path / "usr/local/bin/slbnsim", "--version"],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
+    version = launch.succeed([tmp_path / "usr/local/bin/slbnsim", "--version"])
     assert version.stdout.startswith("slbnsim ")
     make("tools-uninstall", *arguments)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
@@ -258,7 +234,7 @@ def test_unit_is_valid_and_sandboxed(tmp_path: Path) -> None:
     unit.write_text(unit.read_text().replace("ExecStart=", f"ExecStart={tmp_path}"))
     for words in (["verify", "--man=no"], ["security", "--offline=true", "--threshold=22"]):
         command = ["systemd-analyze", "--no-pager", *words, str(unit)]
-        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        done = launch.run(command)
         assert (done.returncode, done.stderr) == (0, ""), done.stdout
 
 
@@ -286,13 +262,7 @@ def test_programs_use_installed_libslbn(tmp_path: Path) -> None:
     # The tests' own LIBSLBN names the library in build/.
     installed = {name: value for name, value in os.environ.items() if name != "LIBSLBN"}
     installed |= library | {"PYTHONPATH": str(binding.parent)}
-    done = subprocess.run(
-        ["/usr/bin/python3", "-c", python],
-        check=True,
-        env=installed,
-        capture_output=True,
-        text=True,
-    )
+    done = launch.succeed(["/usr/bin/python3", "-c", python], env=installed)
     assert done.stdout == "fine\n"
 
 
@@ -360,12 +330,9 @@ def test_warning_about_secure_boot(tmp_path: Path, state: int, release: str, war
     variables = tmp_path / "efivars"
     variables.mkdir()
     (variables / "SecureBoot-8be4df61").write_bytes(bytes([6, 0, 0, 0, state]))
-    done = subprocess.run(
+    done = launch.succeed(
         [TOP / "scripts/check-kernel", "--install", headers_of(tmp_path, release, "X86"), release],
-        env={**os.environ, "EFIVARS": str(variables), "ARCH": "x86"},
-        check=True,
-        capture_output=True,
-        text=True,
+        environment={"EFIVARS": str(variables), "ARCH": "x86"},
     )
     assert ("Secure Boot is on" in done.stderr) == warned, done.stderr
 
@@ -378,12 +345,9 @@ def test_warning_about_required_signatures(tmp_path: Path, enforced: str | None)
         (tmp_path / "module/parameters").mkdir(parents=True)
         (tmp_path / "module/parameters/sig_enforce").write_text(f"{enforced}\n")
     variables = {"EFIVARS": str(tmp_path), "SYS_MODULE": str(tmp_path), "ARCH": "x86"}
-    done = subprocess.run(
+    done = launch.succeed(
         [TOP / "scripts/check-kernel", "--install", headers_of(tmp_path, release, "X86"), release],
-        env={**os.environ, **variables},
-        check=True,
-        capture_output=True,
-        text=True,
+        environment=variables,
     )
     assert ("loads signed modules only" in done.stderr) == (enforced == "Y"), done.stderr
 
@@ -398,12 +362,9 @@ def test_pahole_is_missing_error(tmp_path: Path, has: bool, vmlinux: bool, refus
         config.write("CONFIG_DEBUG_INFO_BTF_MODULES=y\n")
     if vmlinux:
         (headers / "vmlinux").touch()
-    done = subprocess.run(
+    done = launch.run(
         [TOP / "scripts/check-kernel", headers, "6.12.1"],
-        env={**os.environ, "PAHOLE": "true" if has else "no-pahole", "ARCH": "x86"},
-        check=False,
-        capture_output=True,
-        text=True,
+        environment={"PAHOLE": "true" if has else "no-pahole", "ARCH": "x86"},
     )
     assert (done.returncode == 2) == refused
     assert ("Install the package pahole" in done.stderr) == refused
@@ -429,12 +390,9 @@ def test_old_pahole_error(
     pahole = tmp_path / "pahole"
     pahole.write_text(f"#!/bin/sh\necho {version}\n")
     pahole.chmod(0o755)
-    done = subprocess.run(
+    done = launch.run(
         [TOP / "scripts/check-kernel", headers, release],
-        env={**os.environ, "PAHOLE": str(pahole), "ARCH": "x86"},
-        check=False,
-        capture_output=True,
-        text=True,
+        environment={"PAHOLE": str(pahole), "ARCH": "x86"},
     )
     assert (done.returncode == 2) == refused
     assert ("pahole is too old" in done.stderr) == refused
@@ -442,12 +400,9 @@ def test_old_pahole_error(
 
 def test_newer_kernel_and_cross_build_are_allowed(tmp_path: Path) -> None:
     for release, option, arch in (("7.3.1", "X86", "x86"), ("6.12.1", "ARM64", "arm64")):
-        done = subprocess.run(
+        done = launch.succeed(
             [TOP / "scripts/check-kernel", headers_of(tmp_path, release, option), release],
-            env={**os.environ, "ARCH": arch},
-            check=True,
-            capture_output=True,
-            text=True,
+            environment={"ARCH": arch},
         )
         assert ("newer than 7.2" in done.stderr) == (release == "7.3.1"), done.stderr
 
@@ -464,13 +419,10 @@ def test_kernel_too_old_error(tmp_path: Path) -> None:
             f"#define LINUX_VERSION_CODE {code}\n"
             "#define KERNEL_VERSION(a, b, c) (((a) << 16) + ((b) << 8) + (c))\n"
         )
-        done = subprocess.run(
+        done = launch.run(
             f"gcc -I{tmp_path} -include include/compat/oldest.h -c {source} -o {tmp_path}/any.o",
             shell=True,
             cwd=TOP,
-            check=False,
-            capture_output=True,
-            text=True,
         )
         errors[name] = done.stderr
     assert errors["6.1"] == ""
@@ -500,14 +452,7 @@ class Dkms:
     def run(self, *command: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
         # DKMS requires root, although all of these directories are ours.
         root = [] if os.getuid() == 0 else ["unshare", "--map-root-user"]
-        return subprocess.run(
-            [*root, *command],
-            env={**os.environ, **environment},
-            check=False,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
+        return launch.run([*root, *command], environment=environment, stderr=subprocess.STDOUT)
 
     def dkms(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return self.run("dkms", *words, *self.options, **environment)
@@ -597,7 +542,7 @@ def test_failing_dkms_build_does_not_fail_the_kernel(kernel: Path, tmp_path: Pat
 def test_dkms_supports_all_kernels_of_the_range(release: str) -> None:
     conf = (TOP / "scripts" / "dkms.conf.in").read_text()
     script = f"kernelver={release}\n{conf}\necho $AUTOINSTALL"
-    done = subprocess.run(["bash", "-c", script], check=True, capture_output=True, text=True)
+    done = launch.succeed(["bash", "-c", script])
     assert done.stdout == "yes\n"
 
 
@@ -609,13 +554,7 @@ def test_package_builds_its_module_when_installed(package: str, builds: str) -> 
     conf = (TOP / "scripts" / "dkms.conf.in").read_text()
     script = f"AUTOINSTALL=\nuname() {{ echo 5.10.0; }}\n{conf}\necho $AUTOINSTALL"
     dpkg = {"DPKG_MAINTSCRIPT_NAME": "postinst", "DPKG_MAINTSCRIPT_PACKAGE": package}
-    done = subprocess.run(
-        ["bash", "-c", script],
-        env={**os.environ, **dpkg},
-        check=True,
-        capture_output=True,
-        text=True,
-    )
+    done = launch.succeed(["bash", "-c", script], environment=dpkg)
     assert done.stdout == f"{builds}\n"
 
 

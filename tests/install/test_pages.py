@@ -8,13 +8,14 @@ import subprocess
 
 import pytest
 
+from tests import launch
 from tests.linux_source import TOP
 
 pytestmark = pytest.mark.tier("check")
 
 
 def page(module: str) -> str:
-    done = subprocess.run(
+    done = launch.succeed(
         ["man", "--warnings", "-l", TOP / "docs" / "man" / f"{module}.4"],
         env={
             "MANWIDTH": "1000",
@@ -22,9 +23,6 @@ def page(module: str) -> str:
             "PATH": "/usr/bin:/bin",
             "MAN_KEEP_FORMATTING": "",
         },
-        check=True,
-        capture_output=True,
-        text=True,
     )
     assert done.stderr == ""
     return done.stdout
@@ -68,9 +66,7 @@ def test_page_has_all_options(name: str) -> None:
     options = set()
     for words in PROGRAMS[name]:
         program, *command = words.split()
-        done = subprocess.run(
-            [str(TOP / program), *command, "--help"], check=True, capture_output=True, text=True
-        )
+        done = launch.succeed([str(TOP / program), *command, "--help"])
         options |= set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", done.stdout))
     source = (TOP / "docs/man" / f"{name}.1").read_text().replace("\\-", "-")
     documented = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", source))
@@ -80,5 +76,5 @@ def test_page_has_all_options(name: str) -> None:
 @pytest.mark.parametrize("name", ["tcp_gaimd.4", "tcp_bic.4", "fairvm.1", "fairtraffic.1"])
 def test_page_is_valid(name: str) -> None:
     command = ["mandoc", "-T", "lint", "-W", "warning", str(TOP / "docs/man" / name)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    done = launch.run(command)
     assert done.stdout == ""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import launch
 from tests.linux_source import TOP
 
 VERSION = (TOP / "VERSION").read_text().strip()
@@ -20,17 +21,9 @@ MODULES = ("tcp_bic", "tcp_gaimd", "sch_drr_fq", "sch_slbn")
 
 
 def run(*command: str | Path, cwd: Path = TOP, **environment: str) -> str:
-    done = subprocess.run(
-        command,
-        cwd=cwd,
-        env={**os.environ, **environment},
-        check=False,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-    assert done.returncode == 0, done.stdout
-    return done.stdout
+    return launch.succeed(
+        command, cwd=cwd, environment=environment, stderr=subprocess.STDOUT
+    ).stdout
 
 
 # --- version -------------------------------------------------------------------------------------
@@ -217,12 +210,7 @@ def test_archive_of_uncommitted_changes_is_refused(clone: Path) -> None:
     stray = clone / "stray.c"
     stray.touch()
     try:
-        done = subprocess.run(
-            [clone / "scripts" / "dist", clone / "build" / "other"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = launch.run([clone / "scripts" / "dist", clone / "build" / "other"])
     finally:
         stray.unlink()
     assert (done.returncode, done.stdout) == (1, "")
@@ -236,13 +224,10 @@ def test_archive_of_uncommitted_changes_is_refused(clone: Path) -> None:
 def debian_source(clone: Path, to: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     without = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
     unset = {"DEBFULLNAME": "", "DEBEMAIL": ""}
-    return subprocess.run(
+    return launch.run(
         [clone / "scripts" / "debian-source", to],
         cwd=clone,
-        env={**os.environ, **without, **unset, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
+        environment={**without, **unset, **environment},
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from fairvm.cache import Kernel, locked, staging
 
+from tests import launch
 from tests.linux_source import TOP
 
 pytestmark = pytest.mark.tier("all")
@@ -18,17 +19,7 @@ BEFORE = "6d92818"
 
 
 def run(*command: str | Path, cwd: Path = TOP) -> str:
-    done = subprocess.run(
-        command,
-        cwd=cwd,
-        check=False,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-    assert done.returncode == 0, done.stdout
-    return done.stdout
+    return launch.succeed(command, cwd=cwd, stderr=subprocess.STDOUT).stdout
 
 
 @pytest.fixture(scope="module")

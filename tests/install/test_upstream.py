@@ -20,6 +20,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 from fairvm import archive, source
 
+from tests import launch
 from tests.linux_source import TOP
 
 pytestmark = pytest.mark.tier("all")
@@ -29,15 +30,7 @@ WHO = "Some Maintainers <maintainers@example.org>"
 
 
 def run(*command: str | Path, cwd: Path = TOP, status: int = 0) -> str:
-    done = subprocess.run(
-        command,
-        cwd=cwd,
-        env={**os.environ, "MAINTAINER": WHO},
-        check=False,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
+    done = launch.run(command, cwd=cwd, environment={"MAINTAINER": WHO}, stderr=subprocess.STDOUT)
     assert done.returncode == status, done.stdout
     return done.stdout
 

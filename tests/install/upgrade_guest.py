@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import launch
 from tests.kernel.lib.net import sh, wait_for
 from tests.kernel.lib.slbn import MEGA, Chain
 from tests.kernel.lib.slbnd import SLBND, agent
@@ -42,7 +43,7 @@ def use(monkeypatch: pytest.MonkeyPatch, which: str) -> None:
 def slbnctl(which: str, net: Chain, *words: str) -> subprocess.CompletedProcess[str]:
     command = [str(TREES[which] / "build/slbnctl/slbnctl"), *words]
     with net.nodes[0].entered():
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        return launch.run(command, timeout=60)
 
 
 def is_attached(net: Chain) -> bool:
@@ -129,6 +130,6 @@ def test_unknown_options_are_refused(net: Chain, tmp_path: Path) -> None:
     config.write_text("hosts = 192.0.2.0/24\nborrow = on\n")
     for which, status in (("now", 0), ("before", 2)):
         command = [str(TREES[which] / "build/slbnd/slbnd"), "--config", str(config), "--check"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = launch.run(command)
         assert done.returncode == status, done.stderr
         assert status == 0 or "borrow" in done.stderr

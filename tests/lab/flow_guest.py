@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 from fairlab.run import samples
 
+from tests import launch
+
 TOP = Path(__file__).resolve().parents[2]
 
 RATE, SEGMENT = 10_000_000, 1448
@@ -283,7 +285,7 @@ def test_sigterm_ends_all_flows(tmp_path: Path) -> None:
 def test_errors_of_flows_are_reported(tmp_path: Path) -> None:
     def said(*words: str) -> str:
         command = ["ip", "netns", "exec", "a", f"{PROGRAMS}/fairflow", "--output", "/dev/null"]
-        done = subprocess.run([*command, *words], capture_output=True, text=True, check=False)
+        done = launch.run([*command, *words])
         assert done.returncode == 1
         return str(done.stderr)
 

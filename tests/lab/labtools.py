@@ -27,6 +27,8 @@ from fairlab.net.host import STOPPING
 from fairlab.run.dumbbell import BACKGROUND_REPORTS, BESIDE, MEASUREMENT, PING, TRACE
 from fairlab.run.flows import ports
 
+from tests import launch
+
 TOP = Path(__file__).resolve().parents[2]
 FAIRLAB = TOP / "scripts" / "fairlab"
 
@@ -71,15 +73,8 @@ def run_fairlab(
     """
     environment = os.environ | {"PYTHONPYCACHEPREFIX": str(TOP / "build" / "tests" / "pycache")}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    return subprocess.run(
-        [*before, str(FAIRLAB), *arguments],
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        env=environment,
-        check=False,
+    return launch.run(
+        [*before, str(FAIRLAB), *arguments], cwd=cwd, timeout=timeout, env=environment
     )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import launch
 from tests.lab.labtools import FAIRLAB, TOP, assert_refused, call_fairlab, run_fairlab
 
 COMMANDS = ("run", "check", "backbone", "list", "plot", "compare", "figure", "report", "flent")
@@ -134,9 +135,7 @@ def test_output_that_cannot_be_written() -> None:
         else:
             reader, output = os.pipe()
             os.close(reader)
-        done = subprocess.run(
-            [FAIRLAB, word], stdout=output, stderr=subprocess.PIPE, text=True, check=False
-        )
+        done = launch.run([FAIRLAB, word], stdout=output)
         os.close(output)
         reason = "No space left on device" if target == "full" else "Broken pipe"
         assert re.fullmatch(f"fairlab: (standard|the) output.*: {reason}\n", done.stderr)
@@ -179,14 +178,7 @@ def test_engine_host_needs_the_network_of_the_machine(tmp_path: Path) -> None:
 
 def test_engine_vm_needs_the_tree(tmp_path: Path) -> None:
     shutil.copytree(TOP / "userspace" / "lab" / "fairlab", tmp_path / "fairlab")
-    done = subprocess.run(
-        ["/usr/bin/python3", "-m", "fairlab", *RUN, "--quiet"],
-        cwd=tmp_path,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = launch.run(["/usr/bin/python3", "-m", "fairlab", *RUN, "--quiet"], cwd=tmp_path)
     assert_refused(done, 3, "the engine 'vm' is part of the project's tree")
 
 

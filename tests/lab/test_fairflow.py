@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests import launch
 from tests.lab.labtools import TOP, assert_refused, run_fairlab
 
 SOURCES = [
@@ -30,9 +31,7 @@ def _program() -> None:
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [PROGRAM, *arguments], capture_output=True, text=True, timeout=60, check=False
-    )
+    return launch.run([PROGRAM, *arguments], timeout=60)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +90,7 @@ def test_help() -> None:
 
 def in_virtual_time(directory: Path, *command: str) -> subprocess.CompletedProcess[str]:
     vm = [str(TOP / "scripts/vm"), "--engine", "virtual", "--rw", str(directory), "--", *command]
-    return subprocess.run(vm, capture_output=True, text=True, check=False)
+    return launch.run(vm)
 
 
 @pytest.mark.tier("test")

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from fairlab.model.scenario import Flow, Scenario
 from fairlab.results import flentresult
 from fairlab.run import flenttest, netperf
 
+from tests import launch
 from tests.lab.labtools import TOP, run_fairlab
 
 KEYS = (
@@ -146,8 +146,7 @@ def run_netperf(port: int, test: str, length: str, *specific: str) -> dict[str, 
     command += ["-l", length, "-F", "/dev/urandom", "-f", "m", "--", "-H", "127.0.0.1"]
     command += ["-k", KEYS, *specific]
     environment = dict(os.environ) | {"PYTHONPATH": str(TOP / "userspace" / "lab")}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 0, done.stderr
+    done = launch.succeed(command, env=environment)
     return dict(line.split("=", 1) for line in done.stdout.splitlines())
 
 

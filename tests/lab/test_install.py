@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import launch
+
 TOP = Path(__file__).resolve().parents[2]
 COMMANDS = ("run", "check", "backbone", "list", "plot", "compare", "figure", "report")
 DUMBBELL = ("dumbbell", "--flows", "reno")
@@ -31,25 +33,17 @@ def venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ["/usr/bin/python3", "-m", "venv", "--system-site-packages", str(venv)], check=True
     )
     pip = [str(venv / "bin/pip"), "--disable-pip-version-check", "--no-cache-dir", "install"]
-    done = subprocess.run(
-        [*pip, "--quiet", "--no-index", "--no-build-isolation", str(place / "userspace/lab")],
-        capture_output=True,
-        text=True,
-        check=False,
+    launch.succeed(
+        [*pip, "--quiet", "--no-index", "--no-build-isolation", str(place / "userspace/lab")]
     )
-    assert done.returncode == 0, done.stdout + done.stderr
     return venv
 
 
 def fairlab(venv: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    return launch.run(
         [str(venv / "bin/fairlab"), *words],
         cwd=venv,
         env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(venv)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
     )
 
 

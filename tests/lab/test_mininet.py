@@ -14,6 +14,8 @@ import pytest
 from fairlab.mininet import links, nodes, open_vswitch, script
 from fairlab.model.errors import UsageError
 
+from tests import launch
+
 TOP = Path(__file__).resolve().parents[2]
 FAIRLAB = TOP / "scripts/fairlab"
 
@@ -104,7 +106,7 @@ def test_subnets_and_routes_of_fewest_hops(monkeypatch: pytest.MonkeyPatch) -> N
     ],
 )
 def test_bad_requests(words: list[str], reason: str) -> None:
-    done = subprocess.run([FAIRLAB, "mininet", *words], capture_output=True, text=True, check=False)
+    done = launch.run([FAIRLAB, "mininet", *words])
     assert done.returncode == 2
     assert reason in done.stderr
 

@@ -17,6 +17,7 @@ from fairlab.model.scenario import parse_flows
 from fairlab.results import flentfile, plots, report, store
 from fairlab.run.dumbbell import TRACE
 
+from tests import launch
 from tests.lab.labtools import (
     FAIRLAB,
     assert_refused,
@@ -145,14 +146,7 @@ def test_flent_draws_the_file(tmp_path: Path, flent: str, plot: str) -> None:
     file = tmp_path / "flows.flent.gz"
     flentfile.write(result, file)
     picture = tmp_path / "picture.png"
-    done = subprocess.run(
-        [flent, "-i", str(file), "-p", plot, "-o", str(picture)],
-        cwd=work,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = launch.run([flent, "-i", str(file), "-p", plot, "-o", str(picture)], cwd=work)
     assert done.returncode == 0 and "ERROR" not in done.stderr, done.stderr
     assert picture.read_bytes().startswith(b"\x89PNG")
 

@@ -4,7 +4,6 @@
 import json
 import math
 import re
-import subprocess
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +22,7 @@ from fairlab.model.errors import CannotRunError
 from fairlab.results.experiment import Experiment
 from fairlab.results.outcome import Outcome
 
+from tests import launch
 from tests.lab.labtools import held
 
 SECOND = 10**9
@@ -245,7 +245,7 @@ def test_red_weight(rate: int) -> None:
 def test_tc_accepts_the_red_options(rate: int) -> None:
     # The error is the missing device: tc accepted the options.
     command = ["tc", "qdisc", "add", "dev", "none-such", "root", *common.red_words(rate).split()]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = launch.run(command)
     assert "Cannot find device" in done.stderr, done.stderr
 
 

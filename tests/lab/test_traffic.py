@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests import launch
 from tests.lab.labtools import TOP
 
 SOURCES = TOP / "userspace" / "traffic"
@@ -39,14 +40,7 @@ def _program() -> None:
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [PROGRAM, *arguments],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return launch.run([PROGRAM, *arguments], timeout=60)
 
 
 def plan(options: str) -> list[tuple[int, int]]:
@@ -332,7 +326,7 @@ def test_make_traffic(tmp_path: Path) -> None:
         shutil.copy(TOP / name, tmp_path / name)
     subprocess.run(["make", "--silent", "-C", tmp_path, "traffic"], check=True)
     built = tmp_path / "build" / "traffic" / "fairtraffic"
-    done = subprocess.run([built, "--help"], check=True, capture_output=True, text=True)
+    done = launch.succeed([built, "--help"])
     assert done.stdout.startswith("usage: fairtraffic")
 
 
@@ -353,9 +347,7 @@ def test_random_device_is_replaced(tmp_path: Path) -> None:
     shown, numbers = "", set()
     for _ in range(3):
         environment = {"LD_PRELOAD": str(library), "LD_DEBUG": "bindings"}
-        done = subprocess.run(
-            [program], env=environment, check=True, capture_output=True, text=True
-        )
+        done = launch.succeed([program], env=environment)
         numbers.add(done.stdout)
         shown = done.stderr
     assert len(numbers) == 3

@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import struct
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from fairlab.model.errors import CannotRunError
 from fairlab.run import exact
 from fairlab.slbn import simulated
 
+from tests import launch
 from tests.lab.labtools import TOP, assert_refused, call_fairlab, run_fairlab
 
 RECORD: dict[str, Any] = {
@@ -312,15 +312,11 @@ def test_a_run_is_verified(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     (run,) = out.iterdir()
     cache = os.environ.get("FAIRPATH_CACHE") or str(Path.home() / ".cache/fairpath")
-    again = subprocess.run(
+    again = launch.succeed(
         [TOP / "scripts/fairlab", "verify", "--json"],
         cwd=tmp_path,
-        env={**os.environ, "HOME": str(tmp_path), "FAIRPATH_CACHE": cache, "TZ": "Asia/Tokyo"},
-        capture_output=True,
-        text=True,
-        check=False,
+        environment={"HOME": str(tmp_path), "FAIRPATH_CACHE": cache, "TZ": "Asia/Tokyo"},
     )
-    assert again.returncode == 0, again.stdout + again.stderr
     (verdict,) = json.loads(again.stdout)
     assert verdict["verdict"] == "exact" and verdict["packets"] > 1000
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import launch
 from tests.lab.labtools import TOP
 
 pytestmark = pytest.mark.tier("all")
@@ -30,14 +31,7 @@ def run_checks(directory: Path, file: Path, marker: str, *options: str) -> list[
     pytest_there = ["/usr/bin/python3", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     # Not under the host's /tmp, where another user may own the directory.
     pytest_there += ["--basetemp=/run/pytest", "-m", marker, f"--junitxml={report}", str(file)]
-    done = subprocess.run(
-        [*vm, *environment, "--", *pytest_there],
-        cwd=TOP,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = launch.run([*vm, *environment, "--", *pytest_there], cwd=TOP)
     # Exit status 70 reports a splat, even if all checks passed.
     assert done.returncode in (0, 1), done.stdout + done.stderr
     assert report.exists(), done.stdout + done.stderr

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import launch
 from tests.lab.labtools import TOP, run_fairlab
 from tests.lab.test_gallery import change, copy_coins
 
@@ -56,15 +57,11 @@ def snakemake(
 ) -> subprocess.CompletedProcess[str]:
     settings = {"out": str(coins.parent / "out"), "studies": str(coins), "figures": figures}
     given = [f"{name}={value}" for name, value in (settings | config).items()]
-    return subprocess.run(
+    return launch.run(
         ["snakemake", "--snakefile", str(SNAKEFILE), *words, "--config", *given],
         cwd=coins.parent,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
         timeout=600,
-        check=False,
     )
 
 

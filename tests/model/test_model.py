@@ -22,6 +22,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import launch
 from tests.planted import plant
 
 HERE = Path(__file__).resolve().parent
@@ -98,14 +99,7 @@ def build(directory: Path, tree: Path = TOP) -> Path:
 
 
 def run(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [program, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
+    done = launch.run([program, *arguments], stderr=subprocess.STDOUT, timeout=SECONDS)
     print(done.stdout)
     return done
 

@@ -27,6 +27,8 @@ from pathlib import Path
 from fairvm.archive import MIRROR, TRIXIE, Archive, system_keyring, unpack
 from fairvm.cache import cache_dir, locked
 
+from tests import launch
+
 #: Runs in new namespaces: shows the layers $1, with all writes to $2, as the directory $3. With
 #: $4, programs can run in it, and its packages are kept in that directory; with $5, the rest does.
 ENTER = """
@@ -65,7 +67,7 @@ def mirrors() -> dict[str, str]:
     if not own:
         command = ["apt-get", "indextargets", "--format", "$(LABEL)|$(REPO_URI)"]
         command.append("Created-By: Packages")
-        shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        shown = launch.succeed(command).stdout
         found = dict(line.split("|", 1) for line in shown.splitlines() if "|" in line)
         addresses |= {label: found[label] for label in found if label in ARCHIVES}
     return addresses
@@ -117,16 +119,7 @@ def digest(files: list[Path]) -> str:
 def _run(command: list[str], what: str, seconds: int) -> str:
     """Run it; its output is part of the error if it fails, and returned."""
     try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=seconds,
-            check=False,
-        )
+        done = launch.run(command, stderr=subprocess.STDOUT, errors="replace", timeout=seconds)
     except subprocess.TimeoutExpired as error:
         output = error.stdout or b""
         text = output.decode(errors="replace") if isinstance(output, bytes) else output

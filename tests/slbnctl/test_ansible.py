@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]
 
+from tests import launch
 from tests.linux_source import TOP
 from tests.slbnctl.schema import SCHEMA
 
@@ -50,7 +51,7 @@ def test_commands_exist(name: str) -> None:
     assert commands
     for command in commands:
         words = re.findall(r"(?<!\S)[a-z]+", command.replace("{{ slbnctl }}", ""))[:2]
-        done = subprocess.run([SLBNCTL, *words, "help"], capture_output=True, check=True, text=True)
+        done = launch.succeed([SLBNCTL, *words, "help"])
         assert " ".join(words) in done.stdout.splitlines()[0]
 
 
@@ -61,7 +62,7 @@ def test_units_and_files_are_those_of_the_service() -> None:
     assert f"tc -batch {written}\n" in unit
     (agent,) = (task for task in tasks("site.yml") if task["name"] == "Its configuration")
     slbnd = [str(TOP / "build/slbnd/slbnd"), "--help"]
-    options = subprocess.run(slbnd, capture_output=True, text=True, check=True)
+    options = launch.succeed(slbnd)
     inventory = yaml.safe_load((EXAMPLES / "inventory.yml").read_text())["routers"]["hosts"]
     used = set(re.findall(r"--([a-z-]+)", agent["ansible.builtin.copy"]["validate"]))
     used |= {name for host in inventory.values() for name in host.get("agent", {})}

@@ -11,13 +11,13 @@ test here.
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests import launch
 from tests.linux_source import TOP
 
 HERE = Path(__file__).resolve().parent
@@ -32,16 +32,7 @@ KEY_SYNTAX = 'must be "[0 to 255] 32 hexadecimal digits"'
 def run(
     *command: str | Path, stdin: str = "", **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command,
-        cwd=TOP,
-        env={**os.environ, **environment},
-        check=False,
-        capture_output=True,
-        text=True,
-        input=stdin,
-        timeout=300,
-    )
+    return launch.run(command, cwd=TOP, environment=environment, input=stdin, timeout=300)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -510,9 +501,7 @@ def test_version(option: str) -> None:
 
 def test_write_errors_are_reported() -> None:
     with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            [SLBNCTL, "--help"], check=False, stdout=full, stderr=subprocess.PIPE, text=True
-        )
+        done = launch.run([SLBNCTL, "--help"], stdout=full)
     assert done.returncode == 1 and "No space left" in done.stderr
 
 

@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 
+from tests import launch
 from tests.linux_source import TOP
 
 FILE = TOP / "userspace" / "slbnctl" / "completion.bash"
@@ -29,13 +30,8 @@ def complete(line: str) -> set[str]:
         printf '%s\\n' "${{COMPREPLY[@]}}"
     """
     path = f"{TOP}/build/slbnctl:{TOP}/build/slbnd:{os.environ['PATH']}"
-    done = subprocess.run(
-        ["bash", "-c", script, "bash", *line.split(" ")],
-        env={**os.environ, "PATH": path},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
+    done = launch.succeed(
+        ["bash", "-c", script, "bash", *line.split(" ")], environment={"PATH": path}, timeout=60
     )
     assert done.stderr == ""
     return set(done.stdout.split())
@@ -43,9 +39,7 @@ def complete(line: str) -> set[str]:
 
 def commands(*path: str) -> set[str]:
     """The commands in the help of a command."""
-    done = subprocess.run(
-        [TOP / "build/slbnctl/slbnctl", *path, "help"], capture_output=True, text=True, check=True
-    )
+    done = launch.succeed([TOP / "build/slbnctl/slbnctl", *path, "help"])
     section = done.stdout.split("Commands:\n")[1].split("\n\n")[0]
     return set(re.findall(r"^  ([a-z]+)", section, re.MULTILINE))
 

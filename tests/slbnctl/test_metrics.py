@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]
 
+from tests import launch
 from tests.linux_source import TOP
 from tests.slbnctl.agent import Agent, agent
 from tests.slbnctl.prometheus import families
@@ -43,7 +44,7 @@ def slbnd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
 
 def slbnctl(slbnd: Agent, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [str(SLBNCTL), "--socket", str(slbnd.socket), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return launch.run(command, timeout=60)
 
 
 def read(slbnd: Agent, *arguments: str) -> Any:
@@ -170,7 +171,7 @@ def test_versions(slbnd: Agent) -> None:
 
 def test_metrics_without_slbnd(tmp_path: Path) -> None:
     command = [str(SLBNCTL), "--socket", str(tmp_path / "none"), "metrics"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = launch.succeed(command, timeout=60)
     found = {each.name: each for each in families(done.stdout)}
     assert found["fairpath_agent_up"].samples[0].value == 0
     programs = {each.labels["program"] for each in found["fairpath_build_info"].samples}
@@ -234,14 +235,11 @@ def test_metrics_are_not_replaced_by_a_part(tmp_path: Path) -> None:
         listener.listen()
         thread = threading.Thread(target=serve)
         thread.start()
-        done = subprocess.run(
-            # What is said between the two is more than this buffer.
+        # What is said between the two is more than the buffer of stdbuf.
+        done = launch.run(
             ["stdbuf", "-o512", SLBNCTL, "--socket", path, "metrics", file],
             preexec_fn=lambda: signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
-            capture_output=True,
-            text=True,
             timeout=60,
-            check=False,
         )
         thread.join()
     assert done.returncode == 1 and done.stderr.startswith(f"slbnctl: {file}: ")

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import launch
 from tests.linux_source import TOP
 from tests.slbnctl.agent import Agent, agent
 
@@ -54,7 +55,7 @@ def client(of: Agent) -> Iterator[socket.socket]:
 
 def slbnctl(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [str(SLBNCTL), "--socket", str(path), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return launch.run(command, timeout=60)
 
 
 # --- requests ------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from pathlib import Path
 import libslbn
 import pytest
 
+from tests import launch
 from tests.linux_source import TOP
 from tests.slbnctl.agent import SLBND, agent
 
@@ -30,9 +31,7 @@ def built() -> None:
 
 
 def slbnd(*options: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [SLBND, *options], capture_output=True, text=True, timeout=60, check=False
-    )
+    return launch.run([SLBND, *options], timeout=60)
 
 
 def check(file: Path, text: str, *options: str) -> str:
@@ -350,7 +349,7 @@ def install(root: Path, systemd: int) -> Path:
 
 def verify(unit: Path) -> None:
     command = ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", str(unit)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    done = launch.run(command, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -385,9 +384,7 @@ def test_services_of_links(tmp_path: Path) -> None:
     verify(units / "fairpath-links.service")
     template = (units / "fairpath-link@.service").read_text()
     for device in ("eth0.100", "br-lan"):
-        escaped = subprocess.run(
-            ["systemd-escape", device], check=True, capture_output=True, text=True
-        ).stdout.strip()
+        escaped = launch.succeed(["systemd-escape", device]).stdout.strip()
         unit = units / f"fairpath-link@{escaped}.service"
         unit.write_text(template)
         verify(unit)
@@ -419,7 +416,7 @@ def test_port_is_reserved(tmp_path: Path) -> None:
                 print(error.errno)'
     """
     isolated = ["unshare", "--user", "--map-root-user", "--net", "sh", "-c", script]
-    done = subprocess.run(isolated, check=True, capture_output=True, text=True, timeout=60)
+    done = launch.succeed(isolated, timeout=60)
     assert done.stdout.split() == [port[1], str(low), str(errno.EADDRINUSE)]
 
 
@@ -430,9 +427,7 @@ def test_boot_time_of_enforcement(tmp_path: Path, ahead: int) -> None:
     isolated = ["unshare", "--user", "--map-root-user", "--net", *clocks]
     # Without the namespace's boot time, another option ends it: there is no such directory.
     options = ["--config=/dev/null", "--devices=lo", f"--socket={tmp_path}/none/socket"]
-    done = subprocess.run(
-        [*isolated, str(SLBND), *options], check=False, capture_output=True, text=True, timeout=60
-    )
+    done = launch.run([*isolated, str(SLBND), *options], timeout=60)
     assert done.returncode == 1
     refused = "slbnd: devices: not in a time namespace with another boot time\n"
     assert (done.stderr == refused) == (ahead != 0)

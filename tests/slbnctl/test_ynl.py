@@ -7,7 +7,6 @@ is extracted once from its source package, into the cache of kernels.
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from fairvm import source
 from fairvm.cache import cache_dir, locked, staging
 from fairvm.host import run
 
+from tests import launch
 from tests.linux_source import TOP
 
 SERIES = "6.12"
@@ -45,12 +45,8 @@ def test_ynl_matches_slbnctl(ynl: Path) -> None:
     command = [str(TOP / "scripts/vm"), "--kernel", "6.1", "--steady", "--timeout", "240"]
     spec = TOP / "docs/netlink/slbn.yaml"
     environment = ["env", f"PYTHONPATH={ynl}/tools/net/ynl"]
-    done = subprocess.run(
+    done = launch.succeed(
         [*command, "--", *environment, "/usr/bin/python3", str(guest), str(ynl), str(spec)],
-        check=False,
-        capture_output=True,
-        text=True,
         timeout=300,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
     assert "equal numbers: " in done.stdout

@@ -7,6 +7,8 @@ import subprocess
 from pathlib import Path
 from typing import IO
 
+from tests import launch
+
 TOP = Path(__file__).resolve().parents[2]
 PROGRAM = TOP / "build/tests/slbnsim"
 GRAPHML = TOP / "userspace/slbnsim/graphml.py"
@@ -16,23 +18,8 @@ SECONDS = 120
 def slbnsim(
     *arguments: str, stdin: str = "", stdout: int | IO[str] = subprocess.PIPE
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [PROGRAM, *arguments],
-        input=stdin,
-        stdout=stdout,
-        stderr=subprocess.PIPE,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
+    return launch.run([PROGRAM, *arguments], input=stdin, stdout=stdout, timeout=SECONDS)
 
 
 def slbnsim_graphml(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [GRAPHML, *arguments],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
+    return launch.run([GRAPHML, *arguments], input=stdin, timeout=SECONDS)

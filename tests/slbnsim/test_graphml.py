@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from fairlab.slbn.mesh import delay_us
 
+from tests import launch
 from tests.slbnsim.simtools import GRAPHML, slbnsim, slbnsim_graphml
 
 KEYS = {
@@ -292,7 +293,7 @@ def test_output_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "net.graphml").write_text(SOUND)
     command = [str(GRAPHML), str(tmp_path / "net.graphml")]
     with open("/dev/full", "wb") as full:
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        done = launch.run(command, stdout=full)
     assert done.returncode == 2
     assert done.stderr == "slbnsim-graphml: standard output: No space left on device\n"
 

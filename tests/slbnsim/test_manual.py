@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests import launch
 from tests.slbnsim.simtools import PROGRAM, TOP, slbnsim, slbnsim_graphml
 
 PAGE = TOP / "docs" / "man" / "slbnsim.1"
@@ -53,12 +53,8 @@ def test_help_of_all() -> None:
 
 
 def formatted() -> str:
-    done = subprocess.run(
-        ["man", "-l", PAGE],
-        check=True,
-        capture_output=True,
-        text=True,
-        env={"PATH": "/usr/bin:/bin", "MANWIDTH": "100", "LC_ALL": "C.UTF-8"},
+    done = launch.succeed(
+        ["man", "-l", PAGE], env={"PATH": "/usr/bin:/bin", "MANWIDTH": "100", "LC_ALL": "C.UTF-8"}
     )
     return done.stdout
 
@@ -78,12 +74,10 @@ def test_page_documents_every_option() -> None:
 
 
 def test_page_is_well_formed() -> None:
-    lint = subprocess.run(
-        ["mandoc", "-Tlint", "-Wwarning", PAGE], check=False, capture_output=True, text=True
-    )
+    lint = launch.run(["mandoc", "-Tlint", "-Wwarning", PAGE])
     assert (lint.returncode, lint.stdout) == (0, "")
     man = ["man", "--warnings", "-E", "UTF-8", "-Tutf8", "-Z", "-l", str(PAGE)]
-    done = subprocess.run(man, check=False, capture_output=True, text=True, errors="replace")
+    done = launch.run(man, errors="replace")
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -93,9 +87,7 @@ def test_examples(tmp_path: Path) -> None:
     lines = [line for line in lines if "lot" in line]
     assert len(lines) == 2
     for line in lines:
-        done = subprocess.run(
-            [PROGRAM, *line.split()[1:]], check=True, capture_output=True, text=True, cwd=tmp_path
-        )
+        done = launch.succeed([PROGRAM, *line.split()[1:]], cwd=tmp_path)
     rows = [line.split() for line in done.stdout.splitlines()[1:]]
     rows = rows[: rows.index([])]
     assert len(rows) == 10

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from tests import launch
 from tests.slbnsim.simtools import PROGRAM, TOP
 
 PACKAGE = TOP / "userspace/slbnsim/python"
@@ -166,27 +167,12 @@ def test_wheel_needs_only_python_and_libc(tmp_path: Path) -> None:
         ["/usr/bin/python3", "-m", "venv", "--system-site-packages", str(venv)], check=True
     )
     pip = [str(venv / "bin/pip"), "--disable-pip-version-check", "--no-cache-dir", "install"]
-    done = subprocess.run(
-        [*pip, "--quiet", "--no-index", "--no-build-isolation", str(source)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    linked = subprocess.run(
-        ["ldd", *venv.glob("lib/*/site-packages/slbnsim/bin/slbnsim")],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = launch.succeed([*pip, "--quiet", "--no-index", "--no-build-isolation", str(source)])
+    linked = launch.succeed(["ldd", *venv.glob("lib/*/site-packages/slbnsim/bin/slbnsim")])
     names = set(re.findall(r"^\s*(\S+?)\.so", linked.stdout, re.MULTILINE))
     assert names <= {"linux-vdso", "libm", "libc", "/lib64/ld-linux-x86-64"}
-    version = subprocess.run(
-        [venv / "bin/slbnsim", "--version"], capture_output=True, text=True, check=True
-    )
+    version = launch.succeed([venv / "bin/slbnsim", "--version"])
     assert version.stdout == f"slbnsim {(TOP / 'VERSION').read_text().strip()}\n"
     code = "import slbnsim; print(slbnsim.algorithms()[0]['name'])"
-    done = subprocess.run(
-        [venv / "bin/python", "-c", code], cwd="/", capture_output=True, text=True, check=True
-    )
+    done = launch.succeed([venv / "bin/python", "-c", code], cwd="/")
     assert done.stdout == "slbn\n"

@@ -11,12 +11,12 @@ import resource
 import shlex
 import signal
 import statistics
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests import launch
 from tests.slbnsim.simtools import PROGRAM, slbnsim
 
 KINDS = ("line", "star", "parking-lot", "random", "transit-stub")
@@ -298,9 +298,7 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path, sessions: bool) -> No
     nodes = "10" if sessions else "1000"
     words = ["topology", "star", "--nodes", nodes, "--out", str(net), "--sessions", "9000"]
     words += ["--sessions-out", str(table)]
-    done = subprocess.run(
-        [PROGRAM, *words], capture_output=True, text=True, check=False, preexec_fn=full
-    )
+    done = launch.run([PROGRAM, *words], preexec_fn=full)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"slbnsim: {table if sessions else net}: cannot write\n"
     assert net.read_text() == "mine"
@@ -326,12 +324,8 @@ def test_files_that_become_one_are_refused(tmp_path: Path, names: tuple[str, str
     (tmp_path / "link").symlink_to("x")
     out, sessions = (name if name == "-" else f"{tmp_path}/{name}" for name in names)
     with (tmp_path / "x").open("a") as stdout:
-        done = subprocess.run(
-            [PROGRAM, "topology", "line", "--out", out, "--sessions-out", sessions],
-            stdout=stdout,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
+        done = launch.run(
+            [PROGRAM, "topology", "line", "--out", out, "--sessions-out", sessions], stdout=stdout
         )
     assert done.returncode == 2 and "cannot be the same file" in done.stderr
     assert (tmp_path / "x").read_text() == "mine" and len(list(tmp_path.iterdir())) == 2

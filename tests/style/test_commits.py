@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import launch
 from tests.linux_source import TOP
 
 HOOK = TOP / "scripts/hooks/commit-msg"
@@ -53,11 +54,11 @@ def tree(tmp_path: Path) -> Path:
 
 def commit(tree: Path, message: str, *options: str) -> subprocess.CompletedProcess[str]:
     command = ["git", "-C", str(tree), "commit", "-q", "--allow-empty", "-m", message, *options]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return launch.run(command)
 
 
 def check_all(tree: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([HOOK], cwd=tree, capture_output=True, text=True, check=False)
+    return launch.run([HOOK], cwd=tree)
 
 
 @pytest.mark.parametrize("subject", GOOD)

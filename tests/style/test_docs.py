@@ -7,7 +7,6 @@ Checks every Markdown file. A report that a program writes (GENERATED) is exempt
 from __future__ import annotations
 
 import re
-import subprocess
 import textwrap
 from collections import defaultdict
 from functools import cache
@@ -17,6 +16,7 @@ from typing import Any
 import pytest
 from fairlab.figures import registry
 
+from tests import launch
 from tests.linux_source import TOP
 from tests.style.test_style import files
 
@@ -108,12 +108,8 @@ def known_words() -> set[str]:
 
 @cache
 def top_names() -> set[str]:
-    tracked = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard"],
-        cwd=TOP,
-        check=True,
-        capture_output=True,
-        text=True,
+    tracked = launch.succeed(
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=TOP
     ).stdout.split("\n")
     return {name.split("/")[0] for name in tracked if name}
 

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests import launch
 from tests.linux_source import TOP
 from tests.style.test_style import run
 
@@ -45,13 +44,10 @@ def configure(kernel: Path, place: Path, without: str = "") -> dict[str, str]:
     ours = "".join(f'source "{TOP / name / "Kconfig"}"\n' for name in OPTIONS)
     tree.write_text(f"config MODULES\n\tdef_bool y\n\tmodules\n\n{mainline}{ours}")
     (conf,) = kernel.glob("usr/lib/linux-kbuild-*/scripts/kconfig/conf")
-    done = subprocess.run(
+    done = launch.run(
         [conf, "--allmodconfig", str(tree)],
         cwd=place,
-        env={**os.environ, "KCONFIG_CONFIG": str(place / ".config"), "KCONFIG_WERROR": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
+        environment={"KCONFIG_CONFIG": str(place / ".config"), "KCONFIG_WERROR": "1"},
     )
     assert done.returncode == 0 and "warning" not in done.stderr, done.stdout + done.stderr
     return dict(re.findall(r"^CONFIG_(\w+)=(\w)$", (place / ".config").read_text(), re.MULTILINE))

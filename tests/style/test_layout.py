@@ -6,8 +6,8 @@ kernel tests, are in layers.
 from __future__ import annotations
 
 import re
-import subprocess
 
+from tests import launch
 from tests.linux_source import TOP
 
 ROOT = {
@@ -27,7 +27,7 @@ ROOT = {
 
 
 def test_root_has_no_other_files() -> None:
-    done = subprocess.run(["git", "ls-files"], cwd=TOP, check=True, capture_output=True, text=True)
+    done = launch.succeed(["git", "ls-files"], cwd=TOP)
     assert {name.split("/")[0] for name in done.stdout.splitlines()} == ROOT
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import launch
 from tests.linux_source import TOP
 from tests.style.test_style import files
 
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.tier("all")
 
 
 def site(tree: Path, out: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([tree / "scripts/site", out], check=False, capture_output=True, text=True)
+    return launch.run([tree / "scripts/site", out])
 
 
 @pytest.fixture(scope="module")

@@ -7,13 +7,13 @@ is not forgotten.
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests import launch
 from tests.linux_source import TOP, linux_source
 
 VENV = TOP / "build" / "venv" / "bin"
@@ -62,12 +62,8 @@ CHECKPATCH_IGNORES = {
 
 def files(*patterns: str) -> list[str]:
     """The project's files that match, relative to its top."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard", "--", *patterns],
-        cwd=TOP,
-        check=True,
-        capture_output=True,
-        text=True,
+    listed = launch.succeed(
+        ["git", "ls-files", "-co", "--exclude-standard", "--", *patterns], cwd=TOP
     ).stdout.split()
     return [name for name in listed if (TOP / name).exists()]
 
@@ -78,14 +74,8 @@ IMPORTS = (".", "userspace/lab", "userspace/libslbn", "userspace/vm")
 
 def run(*command: str | Path, cwd: Path = TOP) -> str:
     """The output of a checker; the test fails with it if the checker fails."""
-    done = subprocess.run(
-        command,
-        cwd=cwd,
-        env=dict(os.environ, MYPYPATH=":".join(IMPORTS)),
-        check=False,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+    done = launch.run(
+        command, cwd=cwd, environment={"MYPYPATH": ":".join(IMPORTS)}, stderr=subprocess.STDOUT
     )
     assert done.returncode == 0, f"{' '.join(map(str, command[:4]))} ...\n{done.stdout}"
     return done.stdout

@@ -13,7 +13,6 @@ The tests apply to all plugins; PLUGINS has the options of each and the values t
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -22,6 +21,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import launch
 from tests.linux_source import TOP
 
 HERE = Path(__file__).resolve().parent
@@ -44,15 +44,7 @@ STABLE = {
 
 
 def run(*command: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command,
-        cwd=TOP,
-        env={**os.environ, **environment},
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    return launch.run(command, cwd=TOP, environment=environment, timeout=300)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -9,13 +9,14 @@ random numbers.
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
+
+from tests import launch
 
 HERE = Path(__file__).resolve().parent
 BUILD = HERE.parents[1] / "build" / "unit"
@@ -32,15 +33,7 @@ CASES = [
 
 
 def run(command: list[str], **environment: str) -> str:
-    done = subprocess.run(
-        command,
-        env={**os.environ, **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
+    done = launch.run(command, environment=environment, stderr=subprocess.STDOUT, timeout=SECONDS)
     if done.returncode:
         pytest.fail(f"{' '.join(command)}: exit status {done.returncode}\n{done.stdout}", False)
     return done.stdout

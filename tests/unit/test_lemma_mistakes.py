@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import launch
 from tests.planted import plant
 
 HERE = Path(__file__).resolve().parent
@@ -89,14 +90,7 @@ def test_planted_mistake_is_found(tmp_path: Path, mistake: str) -> None:
     flags = ["-std=gnu11", "-O1", f"-I{tree}/include", "-w"]
     source = HERE / "test_lemma.c"
     subprocess.run(["gcc", *flags, "-o", program, source, "-lcmocka"], check=True)
-    done = subprocess.run(
-        [program, "test_lemma_holds"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
+    done = launch.run([program, "test_lemma_holds"], stderr=subprocess.STDOUT, timeout=SECONDS)
     print(done.stdout)
     assert done.returncode == 1, "not found"
     assert any(part in done.stdout for part in claim.split("|"))

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import launch
 from tests.planted import plant
 from tests.unit.test_lemma_mistakes import PLANTED
 
@@ -45,15 +46,7 @@ pytestmark = pytest.mark.tier("all")
 
 def prove(step: str, tree: Path, *words: object) -> tuple[int, str]:
     command = [PYTHON, "-m", "tests.unit.prove_lemma", step, tree / "include", *words]
-    done = subprocess.run(
-        list(map(str, command)),
-        cwd=TOP,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
+    done = launch.run(list(map(str, command)), cwd=TOP, stderr=subprocess.STDOUT, timeout=SECONDS)
     print(done.stdout)
     return done.returncode, done.stdout
 

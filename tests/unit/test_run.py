@@ -24,6 +24,8 @@ import pytest
 from _pytest.mark.expression import Expression
 from fairvm import cli, errors
 
+from tests import launch
+
 TOP = Path(__file__).resolve().parents[2]
 
 #: Runs the tree's tests/run with other stages; it may use all functions of tests/run.
@@ -109,14 +111,11 @@ class Tree:
 
     def run(self, *stages: str, **environment: str) -> Ran:
         driver = DRIVER.replace("STAGES]", ", ".join(stages) + "]")
-        done = subprocess.run(
+        done = launch.run(
             ["/usr/bin/python3", "-c", driver, "check"],
             cwd=self.top,
-            env={**os.environ, **environment},
-            stdout=subprocess.PIPE,
+            environment=environment,
             stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
         )
         return Ran(done.returncode, done.stdout)
 
@@ -126,9 +125,7 @@ class Tree:
         return found
 
     def paste(self, command: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            command, shell=True, cwd=self.top, capture_output=True, text=True, check=False
-        )
+        return launch.run(command, shell=True, cwd=self.top)
 
 
 @pytest.fixture
@@ -427,13 +424,7 @@ def test_tests_do_not_see_seeds(tree: Tree) -> None:
     "seeds", ["1,x", "1,,2", "-1", "18446744073709551616", "1 2", "0x1", "1.0"]
 )
 def test_bad_seeds_are_an_error(seeds: str) -> None:
-    done = subprocess.run(
-        [TOP / "tests/run", "all"],
-        env={**os.environ, "SEEDS": seeds},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = launch.run([TOP / "tests/run", "all"], environment={"SEEDS": seeds})
     assert done.returncode == 2 and not done.stdout
     assert f"SEEDS={seeds}: '" in done.stderr and "integers from 0 to 2^64 - 1" in done.stderr
 

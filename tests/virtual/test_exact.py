@@ -23,6 +23,8 @@ from typing import Any
 
 import pytest
 
+from tests import launch
+
 TOP = Path(__file__).resolve().parents[2]
 KERNEL = os.environ.get("FAIRPATH_KERNEL", "6.1")
 RUNS = int(os.environ.get("EXACT_RUNS", "2"))
@@ -66,8 +68,7 @@ def run(
     line += ["--timeout", str(timeout)]
     line += ["--env", "PYTHONPATH=/fairpath/userspace/lab", *options, "--"]
     line += [word.replace(str(TOP), str(top)) for word in command]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=timeout, check=False, **how)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = launch.succeed(line, timeout=timeout, **how)
     found = HASH.search(done.stderr)
     assert found or not capture, done.stderr
     files = {
@@ -81,14 +82,7 @@ def run(
 def quick(script: str, *options: str, **how: Any) -> subprocess.CompletedProcess[str]:
     """Run a shell script in virtual time."""
     line = [f"{TOP}/scripts/vm", "--engine", "virtual", "--kernel", KERNEL, *options]
-    return subprocess.run(
-        [*line, "--", "sh", "-c", script],
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-        **how,
-    )
+    return launch.run([*line, "--", "sh", "-c", script], timeout=SECONDS, **how)
 
 
 def output(script: str, *options: str, **how: Any) -> str:
@@ -154,11 +148,8 @@ def test_runs_repeat_in_another_tree_of_another_user(tmp_path: Path, name: str) 
     first = run(tmp_path / "first", WORKLOADS[name])
     with tempfile.TemporaryDirectory() as scratch:
         top = Path(scratch) / "elsewhere/fairpath"
-        listed = subprocess.run(
-            ["git", "-C", TOP, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-            capture_output=True,
-            text=True,
-            check=True,
+        listed = launch.succeed(
+            ["git", "-C", TOP, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         )
         for word in filter(None, listed.stdout.split("\0")):
             if (TOP / word).exists():
@@ -191,13 +182,7 @@ def test_another_machine_repeats_a_run(tmp_path: Path) -> None:
     machine += ["--timeout", str(ANOTHER_SECONDS), "--env", f"FAIRPATH_KERNEL={KERNEL}"]
     # In that machine this file is a program; it prints what run() returns.
     program = ["/usr/bin/python3", "-m", "tests.virtual.test_exact", str(there / "out"), *small]
-    done = subprocess.run(
-        [*machine, "--", "env", "--chdir", str(TOP), *program],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = launch.succeed([*machine, "--", "env", "--chdir", str(TOP), *program])
     model, release, again = done.stdout.splitlines()
     assert f": {model}\n" not in Path("/proc/cpuinfo").read_text()
     assert release != os.uname().release
@@ -207,12 +192,7 @@ def test_another_machine_repeats_a_run(tmp_path: Path) -> None:
 def copied_cache(scratch: Path) -> Path:
     """A cache with this kernel that another user can write to."""
     cache = scratch / "cache"
-    listed = subprocess.run(
-        [f"{TOP}/scripts/kernel", "get", "--engine", "native", KERNEL],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    listed = launch.succeed([f"{TOP}/scripts/kernel", "get", "--engine", "native", KERNEL])
     directory = Path(listed.stdout.splitlines()[-1])
     kept = cache / "uml" / directory.name
     shutil.copytree(directory, kept, symlinks=True)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import launch
+
 TOP = Path(__file__).resolve().parents[2]
 EXAMPLES = TOP / "docs" / "examples"
 SECONDS = 900
@@ -50,13 +52,10 @@ def run(
     if isinstance(script, str):
         (directory / "script.py").write_text(script)
         script = Path("script.py")
-    return subprocess.run(
+    return launch.run(
         [TOP / "scripts/fairlab", "mininet", f"--timeout={timeout}", script, *words],
         cwd=directory,
-        capture_output=True,
-        text=True,
         timeout=SECONDS,
-        check=False,
     )
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests import launch
 
 TOP = Path(__file__).resolve().parent.parent.parent
 KERNEL = os.environ.get("FAIRPATH_KERNEL", "6.1")
@@ -21,14 +22,9 @@ MODULES = ("tcp_bic", "tcp_gaimd", "sch_drr_fq", "sch_slbn")
 
 
 def guest(script: str, *options: str) -> list[str]:
-    done = subprocess.run(
-        [TOP / "scripts/vm", *WHERE, *options, "--", "sh", "-c", script],
-        capture_output=True,
-        text=True,
-        timeout=BUILD_SECONDS,
-        check=False,
+    done = launch.succeed(
+        [TOP / "scripts/vm", *WHERE, *options, "--", "sh", "-c", script], timeout=BUILD_SECONDS
     )
-    assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
 
@@ -69,14 +65,10 @@ print(len(found), set(found))
 def test_flows_fill_the_bottleneck(tmp_path: Path, rtt: str) -> None:
     """bic and gaimd share a bottleneck without idle time, at any round-trip time."""
     words = ["run", "dumbbell", "--flows", "bic,gaimd", "--rate", "50mbit", "--rtt", rtt]
-    done = subprocess.run(
+    done = launch.succeed(
         [TOP / "scripts/fairlab", *words, "--time", "12", *WHERE, "--json", "--out", tmp_path],
-        capture_output=True,
-        text=True,
         timeout=1800,
-        check=False,
     )
-    assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["kernel"]["release"].startswith(f"{KERNEL}.")
     assert result["modules"]["bic"]["file"].endswith("updates/tcp_bic.ko")

@@ -16,6 +16,8 @@ from fairvm import modules
 from fairvm.cache import Kernel, cache_dir
 from fairvm.errors import VmError
 
+from tests import launch
+
 TOP = Path(__file__).resolve().parents[2]
 SECONDS = 1200
 KERNELS = os.environ.get("FAIRPATH_CACHE") or str(Path.home() / ".cache/fairpath")
@@ -44,13 +46,7 @@ def venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ["/usr/bin/python3", "-m", "venv", "--system-site-packages", str(venv)], check=True
     )
     pip = [str(venv / "bin/pip"), "--disable-pip-version-check", "--no-cache-dir", "install"]
-    done = subprocess.run(
-        [*pip, "--quiet", "--no-index", "--no-build-isolation", str(source)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    launch.succeed([*pip, "--quiet", "--no-index", "--no-build-isolation", str(source)])
     shutil.rmtree(place / "userspace")
     return venv
 
@@ -63,15 +59,11 @@ def run(
     here.mkdir(exist_ok=True)
     for name, text in (files or {}).items():
         (here / name).write_text(text)
-    return subprocess.run(
+    return launch.run(
         [str(venv / "bin" / program), *words],
         cwd=here,
         env={"PATH": "/usr/bin:/bin", "HOME": str(venv), "FAIRPATH_CACHE": KERNELS},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
         timeout=SECONDS,
-        check=False,
     )
 
 

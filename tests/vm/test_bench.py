@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import launch
 from tests.bench import measure, measure_slbnsim
 from tests.bench.report import slbnsim as report_slbnsim
 
@@ -24,8 +25,7 @@ CANDIDATES = {candidate.name: candidate for candidate in measure.CANDIDATES}
 def test_smoke(tmp_path: Path) -> None:
     """drr_fq: all candidates and loads in one boot; data, table and figure."""
     command = [str(TOP / "tests/bench/bench"), "drr_fq", "--smoke", "--output", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=False)
-    assert done.returncode == 0, done.stderr
+    launch.succeed(command, timeout=3600)
     result = json.loads((tmp_path / "bench-drr_fq.json").read_text())
     points = {
         (point["candidate"], point["load"], point["hashed"]): point for point in result["points"]
@@ -62,8 +62,7 @@ def test_smoke(tmp_path: Path) -> None:
 def test_smoke_slbn(tmp_path: Path) -> None:
     """slbn: measure_slbn.py itself checks each packet."""
     command = [str(TOP / "tests/bench/bench"), "slbn", "--smoke", "--output", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=False)
-    assert done.returncode == 0, done.stderr
+    launch.succeed(command, timeout=3600)
     points = json.loads((tmp_path / "bench-slbn.json").read_text())["points"]
     kinds = [point["kind"] for point in points]
     expected = {
@@ -94,8 +93,7 @@ def test_smoke_slbn(tmp_path: Path) -> None:
 def test_smoke_slbnd(tmp_path: Path) -> None:
     """slbnd, on the host's kernel."""
     command = [str(TOP / "tests/bench/bench"), "slbnd", "--smoke", "--output", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-    assert done.returncode == 0, done.stderr
+    launch.succeed(command, timeout=600)
     found = json.loads((tmp_path / "bench-slbnd.json").read_text())
     paced, full, saved, idle, churn = found["points"]
     assert found["mice"]["flows_per_second"] > 1000
@@ -120,8 +118,7 @@ def test_smoke_windows(tmp_path: Path) -> None:
     if os.geteuid():
         guest = ["--engine", "native", "--no-modules", "--rw", str(tmp_path)]
         command = [str(TOP / "scripts/vm"), *guest, "--", *command]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-    assert done.returncode == 0, done.stderr
+    launch.succeed(command, timeout=600)
     points = json.loads((tmp_path / "bench-windows.json").read_text())["points"]
     assert [(each["ip"], each["sacked"], each["flight"], each["rated"]) for each in points] == [
         (4, False, 32, True),
@@ -138,8 +135,7 @@ def test_smoke_windows(tmp_path: Path) -> None:
 def test_smoke_virtual(tmp_path: Path) -> None:
     """The lab's engines: CPU time and clock of a guest are measured on the host."""
     command = [str(TOP / "tests/bench/bench"), "virtual", "--smoke", "--output", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=False)
-    assert done.returncode == 0, done.stderr
+    launch.succeed(command, timeout=3600)
     points = json.loads((tmp_path / "bench-virtual.json").read_text())["points"]
     assert [point["engine"] for point in points] == ["virtual"] * len(points)
     assert points[0]["kernel"] == "6.1"
@@ -156,8 +152,7 @@ def test_smoke_virtual(tmp_path: Path) -> None:
 def test_smoke_slbnsim(tmp_path: Path) -> None:
     """slbnsim: events, memory and max-min rates of two networks, and ns-3."""
     command = [str(TOP / "tests/bench/bench"), "slbnsim", "--smoke", "--output", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-    assert done.returncode == 0, done.stderr
+    launch.succeed(command, timeout=600)
     data = json.loads((tmp_path / "bench-slbnsim.json").read_text())
     points = data["points"]
     assert [point["sessions"] for point in points] == [1000, 10000]
@@ -191,7 +186,7 @@ def test_smoke_slbnsim(tmp_path: Path) -> None:
 def test_without_ns3(tmp_path: Path) -> None:
     """Without ns-3, the rest is measured, and the report says how to install it."""
     subprocess.run(["make", "-s", "-C", str(TOP), "slbnsim"], check=True)
-    done = subprocess.run(
+    done = launch.succeed(
         [
             sys.executable,
             "-m",
@@ -200,13 +195,9 @@ def test_without_ns3(tmp_path: Path) -> None:
             "--turns=1",
         ],
         cwd=TOP,
-        env={**os.environ, "PKG_CONFIG_LIBDIR": str(tmp_path), "PKG_CONFIG_PATH": ""},
-        capture_output=True,
-        text=True,
+        environment={"PKG_CONFIG_LIBDIR": str(tmp_path), "PKG_CONFIG_PATH": ""},
         timeout=600,
-        check=False,
     )
-    assert done.returncode == 0, done.stderr
     assert "without ns-3: pkg-config does not know it" in done.stderr
     data = json.loads(done.stdout)
     (run,) = data["points"][0]["runs"]
@@ -235,7 +226,7 @@ def test_ns3_that_does_not_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def output_of(*command: str) -> str:
     """The output of a command; empty if it fails."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = launch.run(command)
     return "" if done.returncode else done.stdout.strip()
 
 
@@ -247,7 +238,7 @@ def guest(script: str) -> subprocess.CompletedProcess[str]:
     start = f'insmod {modules[-1]} && PYTHONPATH="$1" exec /usr/bin/python3 -c "$0"'
     command = ["sh", "-c", start, setup + script, str(TOP)]
     vm = [str(TOP / "scripts/vm"), "--engine", "native", "--no-modules", "--", *command]
-    return subprocess.run(vm, capture_output=True, text=True, timeout=300, check=False)
+    return launch.run(vm, timeout=300)
 
 
 def test_wrong_qdisc() -> None:

@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from tests import launch
+
 TOP = Path(__file__).resolve().parent.parent.parent
 SCRIPTS = TOP / "scripts"
 NOBODY = 65534
@@ -24,15 +26,7 @@ Done = subprocess.CompletedProcess[str]
 
 
 def install_deps(*arguments: str, scripts: Path = SCRIPTS, **more: Any) -> Done:
-    done: Done = subprocess.run(
-        [scripts / "install-deps", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        **more,
-    )
+    done: Done = launch.run([scripts / "install-deps", *arguments], timeout=60, **more)
     return done
 
 
@@ -57,9 +51,7 @@ def path_without(directory: Path, *missing: str) -> dict[str, str]:
 def absent() -> str:
     """A package in apt's lists that is not installed."""
     for name in ("hello", "sl", "cowsay"):
-        policy = subprocess.run(
-            ["apt-cache", "policy", name], capture_output=True, text=True, check=False
-        ).stdout
+        policy = launch.run(["apt-cache", "policy", name]).stdout
         if "Installed: (none)" in policy and "Candidate: (none)" not in policy:
             return name
     pytest.fail("all example packages are installed")

@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 from fairvm.cache import Kernel
 
+from tests import launch
 from tests.vm.test_vm import (
     KERNEL,
     TOP,
@@ -48,14 +49,7 @@ def vm(*arguments: str, limit: float = 120, own_modules: bool = False) -> Done:
 
 def get(*arguments: str, version: str = "6.1") -> Path:
     """The directory of a kernel, built if necessary."""
-    done = subprocess.run(
-        [KERNEL, "get", *arguments, version],
-        capture_output=True,
-        text=True,
-        timeout=BUILD_SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    done = launch.succeed([KERNEL, "get", *arguments, version], timeout=BUILD_SECONDS)
     return Path(done.stdout.rstrip("\n"))
 
 
@@ -64,8 +58,7 @@ def build_splat(directory: Path, copy: Path) -> Path:
     shutil.copytree(TOP / "tests/vm/splat", copy)
     variables = Kernel(directory).make_variables
     command = ["make", "-C", str(directory / "headers"), f"M={copy}", *variables, "modules"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    launch.succeed(command)
     return copy / "splat.ko"
 
 
@@ -343,7 +336,7 @@ def test_without_root(directory: Path) -> None:
         script = (
             f"id -u; cat /etc/shadow; modprobe sch_netem && echo hello > {top}/kept && touch /new"
         )
-        done = subprocess.run(
+        done = launch.succeed(
             [
                 top / "scripts/vm",
                 *NATIVE,
@@ -358,12 +351,8 @@ def test_without_root(directory: Path) -> None:
             env={"HOME": scratch, "FAIRPATH_CACHE": str(top / "cache"), "PATH": "/usr/bin:/bin"},
             cwd=scratch,
             **user,
-            capture_output=True,
-            text=True,
             timeout=120,
-            check=False,
         )
-        assert done.returncode == 0, done.stderr
         assert done.stdout == "0\n"
         assert "/etc/shadow: Permission denied" in done.stderr
         assert (top / "kept").read_text() == "hello\n"
@@ -381,7 +370,7 @@ def test_kernel_directory(directory: Path) -> None:
     start = time.monotonic()
     assert get(*NATIVE) == directory
     assert time.monotonic() - start < 10
-    listed = subprocess.run([KERNEL, "list"], capture_output=True, text=True, check=True)
+    listed = launch.succeed([KERNEL, "list"])
     assert f"{release}  {directory}" in listed.stdout
 
 

@@ -22,6 +22,8 @@ from typing import Any
 
 import pytest
 
+from tests import launch
+
 TOP = Path(__file__).resolve().parent.parent.parent
 VM = str(TOP / "scripts/vm")
 KERNEL = str(TOP / "scripts/kernel")
@@ -40,9 +42,7 @@ def vm(*arguments: str, limit: float = 120, own_modules: bool = False, **more: A
 
 
 def kernel(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [KERNEL, *arguments], capture_output=True, text=True, timeout=600, check=False
-    )
+    return launch.run([KERNEL, *arguments], timeout=600)
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +63,7 @@ def build(directory: Path, name: str, tmp_path_factory: pytest.TempPathFactory) 
     copy = tmp_path_factory.mktemp(name) / "module"
     shutil.copytree(TOP / "tests/vm" / name, copy)
     command = ["make", "-C", str(directory / "headers"), f"M={copy}", "modules"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    launch.succeed(command)
     return copy / f"{name}.ko"
 
 
@@ -396,17 +395,13 @@ def test_without_root(directory: Path) -> None:
         for path in (top, *top.glob("**/")):
             os.chown(path, someone, -1)
         script = f"id -u; cat /etc/shadow; modprobe sch_netem && echo hello > {top}/kept"
-        done = subprocess.run(
+        done = launch.succeed(
             [top / "scripts/vm", "--no-modules", "--rw", scratch, "--", "sh", "-c", script],
             env={"HOME": scratch, "FAIRPATH_CACHE": str(top / "cache"), "PATH": "/usr/bin:/bin"},
             cwd=scratch,
             **user,
-            capture_output=True,
-            text=True,
             timeout=120,
-            check=False,
         )
-        assert done.returncode == 0, done.stderr
         assert done.stdout == "0\n"
         assert "/etc/shadow: Permission denied" in done.stderr
         assert (top / "kept").read_text() == "hello\n"

@@ -11,12 +11,12 @@ nftables rule at r2 clears DSCPs, as another network between two routers of the 
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests import launch
 from tests.kernel.lib.net import wait_for
 from tests.kernel.lib.slbn import MEGA, Chain, chain
 from tests.kernel.lib.slbnd import SLBNCTL, Agent, agent, libslbn
@@ -78,7 +78,7 @@ def shown(slbnd: Agent, sessions: list[int]) -> list[bool]:
 
 def tell(slbnd: Agent, what: str) -> str:
     command = [str(SLBNCTL), "--socket", slbnd.socket, what]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stdout
+    return launch.run(command, timeout=60).stdout
 
 
 def test_marks_that_arrive(net: Chain, tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 
+from tests import launch
 from tests.kernel.lib.iproute import run_ip
 from tests.kernel.lib.net import unnamed_namespace, wait_for, wait_for_carriers
 from tests.kernel.lib.netlink import NLA_F_NESTED, NetlinkError, attribute, attributes, u8, u32
@@ -208,14 +209,7 @@ def tbf_options(bytes_per_second: int, burst: int) -> bytes:
 
 def batch(program: str, commands: str) -> None:
     """Run commands of tc or ip, one per line, in one process."""
-    done = subprocess.run(
-        [program, "-batch", "-"],
-        input=commands,
-        check=False,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
+    done = launch.run([program, "-batch", "-"], input=commands, stderr=subprocess.STDOUT)
     assert done.returncode == 0, f"{program}:\n{commands}\n{done.stdout}"
 
 

@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests import launch
 from tests.kernel.lib.iproute import IFA_F_NODAD, enter, enter_new, returning, run_ip, turn_off
 from tests.kernel.lib.rtnetlink import Rtnetlink
 
@@ -60,13 +61,8 @@ def sh(command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
     A single program is started without a shell, which takes as long to start as most programs.
     """
     single = is_single(command)
-    done = subprocess.run(
-        command.split() if single else command,
-        shell=not single,
-        check=False,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+    done = launch.run(
+        command.split() if single else command, shell=not single, stderr=subprocess.STDOUT
     )
     if check and done.returncode:
         raise AssertionError(f"{command}: status {done.returncode}\n{done.stdout}")

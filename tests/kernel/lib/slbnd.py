@@ -14,6 +14,7 @@ from typing import Any
 
 import libslbn
 
+from tests import launch
 from tests.kernel.lib.net import Namespace, wait_for
 from tests.slbnctl.schema import validate
 
@@ -72,7 +73,7 @@ class Agent:
             "session",
             *arguments,
         ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        done = launch.run(command, timeout=60)
         assert not check or done.returncode == 0, done.stderr
         return done
 
@@ -80,7 +81,7 @@ class Agent:
         """A session with its path, as slbnctl shows it."""
         words = ("--json", "--socket", self.socket, "session", "show", f"{number:x}")
         command: list[str | Path] = [SLBNCTL, *words]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+        done = launch.succeed(command, timeout=60)
         shown: dict[str, Any] = json.loads(done.stdout)
         validate("session_path", shown)
         return shown

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests import launch
 from tests.kernel.lib.net import Namespace, read_trace, tracing
 from tests.kernel.lib.slbn import MEGA, Chain, chain
 from tests.kernel.lib.slbn_sessions import FAMILIES, KEY, NEW, Sessions, expect
@@ -159,10 +160,7 @@ def traced(
     form: tuple[str, ...] = ("--json",),
 ) -> subprocess.CompletedProcess[str]:
     command = ["ip", "netns", "exec", where.name, str(SLBNCTL), *form, "--socket", slbnd.socket]
-    done = subprocess.run(
-        [*command, "session", "trace", *words],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    done = launch.run([*command, "session", "trace", *words], timeout=60)
     assert done.returncode == status, (done.stdout, done.stderr)
     return done
 
@@ -241,10 +239,7 @@ def test_trace_shows_each_hop_and_gaps(net: Chain, tmp_path: Path, six: bool) ->
         )
         wait_for_rates(us, expected)
         # top names it, too.
-        done = subprocess.run(
-            [SLBNCTL, "--json", "--socket", slbnd.socket, "top", "count", "1"],
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
+        done = launch.succeed([SLBNCTL, "--json", "--socket", slbnd.socket, "top", "count", "1"])
         sessions: list[dict[str, Any]] = json.loads(done.stdout)["sessions"]
         (same,) = (each for each in sessions if each["id"] == shown["id"])
         assert same["bottleneck"] == shown["bottleneck"]

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests import launch
 from tests.kernel.lib.net import Namespace, sh, wait_for
 from tests.kernel.lib.senders import Traffic, close_to, sender
 from tests.kernel.lib.slbn import MEGA, Chain, chain, key_option
@@ -112,10 +113,7 @@ def test_slbnctl(net: Chain, tmp_path: Path) -> None:
         second = slbnd.ctl("join", "10.0.2.2", "demand", "10mbit").stdout.strip()
 
         def listed() -> dict[str, int]:
-            done = subprocess.run(
-                [SLBNCTL, "--json", "--socket", slbnd.socket, "session", "list"],
-                capture_output=True, text=True, check=True,
-            )  # fmt: skip
+            done = launch.succeed([SLBNCTL, "--json", "--socket", slbnd.socket, "session", "list"])
             return {session["id"]: session["rate"] for session in json.loads(done.stdout)}
 
         wait_for(lambda: listed() == {first: 40 * MEGA, second: 10 * MEGA})
@@ -711,10 +709,9 @@ def refuse(
     how = passing(*given)
     prefix = [] if environment else how["prefix"]
     with node.entered():
-        done = subprocess.run(
-            [*prefix, *command], env=environment, pass_fds=how["pass_fds"],
-            check=False, capture_output=True, text=True, timeout=60,
-        )  # fmt: skip
+        done = launch.run(
+            [*prefix, *command], env=environment, pass_fds=how["pass_fds"], timeout=60
+        )
     assert done.returncode == 1
     return done
 
@@ -740,7 +737,7 @@ def test_sessions_of_other_users_are_protected(net: Chain, tmp_path: Path) -> No
                 "session",
                 *arguments,
             ]
-            return subprocess.run(command, capture_output=True, text=True, check=False)
+            return launch.run(command)
 
         assert ours in as_nobody("list").stdout
         refused = as_nobody("leave", ours)

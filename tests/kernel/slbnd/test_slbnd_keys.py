@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import launch
 from tests.kernel.lib.domain import Domain, Plan, domain
 from tests.kernel.lib.net import Namespace, wait_for
 from tests.kernel.lib.senders import Traffic, sender
@@ -50,9 +51,7 @@ def key(
     command = [str(SLBNCTL), "-j", "-s", path, "key", *arguments.split()]
     given = "" if secret is None else KEYS[secret].hex()
     with node.entered():
-        return subprocess.run(
-            command, input=given, capture_output=True, text=True, timeout=60, check=False
-        )
+        return launch.run(command, input=given, timeout=60)
 
 
 def numbers(node: Namespace, slbnd: Agent | None = None) -> dict[str, list[int]]:
@@ -359,10 +358,7 @@ def test_packets_that_are_not_authentic_are_counted(net: Chain, tmp_path: Path) 
 
 
 def status(slbnd: Agent, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [SLBNCTL, *options, "-s", slbnd.socket, "status"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    return launch.succeed([SLBNCTL, *options, "-s", slbnd.socket, "status"])
 
 
 def test_status_without_keys(net: Chain, tmp_path: Path) -> None:
@@ -436,16 +432,15 @@ def test_only_root_changes_keys(net: Chain, tmp_path: Path) -> None:
         for parent in (tmp_path, *tmp_path.parents[:-1]):
             parent.chmod(parent.stat().st_mode | 0o055)
         for arguments in ("add 1 - agent", "retire 0 agent"):
-            done = subprocess.run(
-                [*drop, SLBNCTL, "-s", slbnd.socket, "key", *arguments.split()],
-                input=KEYS[1].hex(), capture_output=True, text=True, check=False,
-            )  # fmt: skip
+            done = launch.run(
+                [*drop, SLBNCTL, "-s", slbnd.socket, "key", *arguments.split()], input=KEYS[1].hex()
+            )
             assert done.returncode == 1
             assert done.stderr.startswith("slbnctl: slbnd: only root may change keys\n")
         assert numbers(net.nodes[0], slbnd)["slbnd"] == [0, 1]
         # They may read the numbers.
         command = [*drop, str(SLBNCTL), "-s", slbnd.socket, "key", "show"]
-        shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        shown = launch.succeed(command).stdout
         assert "slbnd: keys 0,1\n" in shown
 
 
@@ -519,7 +514,7 @@ def test_invalid_key_file(tmp_path: Path, text: str) -> None:
     file = tmp_path / "keys"
     file.write_text(text)
     command = [str(SLBND), "--config", "/dev/null", "--key-file", str(file)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = launch.run(command, timeout=60)
     assert done.returncode == 2
     assert done.stderr == (
         "slbnd: --key-file: must be a file with one or two lines "

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import launch
 from tests.kernel.lib.background import repeated
 from tests.kernel.lib.net import Namespace, wait_for
 from tests.kernel.lib.slbn import MEGA, Chain, chain
@@ -58,9 +59,7 @@ class Systemd:
 
     def run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         inside = ["nsenter", "-t", str(self.pid), "-m", "-p", "-C", "-n"]
-        done = subprocess.run(
-            [*inside, *command], check=False, capture_output=True, text=True, timeout=120
-        )
+        done = launch.run([*inside, *command], timeout=120)
         assert not check or done.returncode == 0, done.stderr + done.stdout
         return done
 
