@@ -153,7 +153,7 @@ def main() -> int:
     subprocess.run("ip link add near type veth peer name far", shell=True, check=True)
     subprocess.run("ip link set near up && ip link set far up", shell=True, check=True)
     points = []
-    with enforcer(Here("this"), programs.enforce_try(), capabilities()) as made:
+    with enforcer(Here("this"), programs.enforce_try(), prefix=capabilities()) as made:
         # The host need not have fq; without it, the program is attached nevertheless.
         made.ask("open near")
         # Others' packets pass if they have no session.

@@ -52,8 +52,7 @@ class Capture:
 
 
 def show(net: Chain, on: bool) -> None:
-    with enforcer(net.nodes[1], programs.enforce_try()) as made:
-        made.open("e1")
+    with enforcer(net.nodes[1], programs.enforce_try(), "e1") as made:
         made.set_windows(on)
         flow = sender(net, 0, 2)
         made.set(flow.session, RATE)

@@ -99,8 +99,7 @@ def paced() -> Iterator[Chain]:
 def test_pacer_follows_ceiling(paced: Chain, enforce_try: str) -> None:
     """Until it ends, not beyond the lease; a ceiling below the rate is ignored."""
     flow = sender(paced, 0, 2, udp=LINK)
-    with enforcer(paced.nodes[1], enforce_try) as made:
-        made.open("e1")
+    with enforcer(paced.nodes[1], enforce_try, "e1") as made:
         spend([flow], 0, 0.2)
 
         def received(seconds: float) -> float:

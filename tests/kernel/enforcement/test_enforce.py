@@ -64,8 +64,7 @@ def loaded(enforce_try: str) -> Iterator[Enforcer]:
         net.tc(0, "qdisc replace dev e0 root fq limit 100000 flow_limit 100000")
         # The packets' sources are not addresses of this router.
         net.nodes[0].sh("ip addr flush dev e0")
-        with enforcer(net.nodes[0], enforce_try) as made:
-            made.open("e0")
+        with enforcer(net.nodes[0], enforce_try, "e0") as made:
             yield made
 
 
@@ -396,11 +395,12 @@ def test_packets_without_session_use_default_class(alone: Enforcer, name: str) -
 def test_translated_sources_use_default_class(alone: Enforcer, net: Chain) -> None:
     """Forwarded packets with an address of this router."""
     net.nodes[1].sh(f"ip addr add {SOURCE4}/32 dev lo; tc qdisc add dev e1 root fq")
-    with enforcer(net.nodes[1], alone.program) as made:
-        made.open("e1")
-        with closed_default_class(made, "192.0.2.0/24"):
-            assert made.run(PLAIN4)[0] == PASS
-            assert made.run(PLAIN4, ingress=1)[0] == DROP
+    with (
+        enforcer(net.nodes[1], alone.program, "e1") as made,
+        closed_default_class(made, "192.0.2.0/24"),
+    ):
+        assert made.run(PLAIN4)[0] == PASS
+        assert made.run(PLAIN4, ingress=1)[0] == DROP
 
 
 def test_hosts_do_not_escape_by_ports_of_control_packets(alone: Enforcer) -> None:
@@ -767,8 +767,7 @@ def test_close_restores_device(net: Chain, enforce_try: str, setup: Setup) -> No
     node = net.nodes[1]
     setup(net)
     before = attached(node, "e1")
-    with enforcer(node, enforce_try) as made:
-        made.open("e1")
+    with enforcer(node, enforce_try, "e1") as made:
         assert "slbnd_rates" in attached(node, "e1")[1]
         made.close()
         assert attached(node, "e1") == before
@@ -790,16 +789,14 @@ def test_takeover_after_crash(net: Chain, enforce_try: str, theirs: bool) -> Non
         node.sh("tc qdisc add dev e1 clsact")
     before = attached(node, "e1")
     session = Flow("10.0.1.2", protocol=UDP)
-    with enforcer(node, enforce_try) as first:
-        first.open("e1")
+    with enforcer(node, enforce_try, "e1") as first:
         first.set(session, MEGA)
         first.process.send_signal(signal.SIGKILL)
         first.process.wait()
     # Its program continues.
     left = attached(node, "e1")
     assert left != before
-    with enforcer(node, enforce_try) as second:
-        second.open("e1")
+    with enforcer(node, enforce_try, "e1") as second:
         now = attached(node, "e1")
         assert now[1].count("slbnd_rates:") == 1 and now[1] != left[1]
         assert second.ask(f"read {session}") == ["unknown"]
@@ -845,8 +842,7 @@ def test_foreign_filter_beside_ours(net: Chain, enforce_try: str) -> None:
     """Ours goes: without its default class it would drop what has no session."""
     node = net.nodes[1]
     fq_at_root(net)
-    with enforcer(node, enforce_try) as made:
-        made.open("e1")
+    with enforcer(node, enforce_try, "e1") as made:
         foreign = "bpf bytecode '1,6 0 0 0' flowid 1:1"
         node.sh(f"tc filter add dev e1 egress pref {PREFERENCE} protocol all {foreign}")
         assert "another program's filter" in made.check()
@@ -856,11 +852,10 @@ def test_foreign_filter_beside_ours(net: Chain, enforce_try: str) -> None:
 def test_required_capabilities(net: Chain, enforce_try: str) -> None:
     fq_at_root(net)
     few = "setpriv --bounding-set -all,+net_admin"
-    with enforcer(net.nodes[1], enforce_try, f"{few},+bpf") as made:
-        made.open("e1")
+    with enforcer(net.nodes[1], enforce_try, "e1", prefix=f"{few},+bpf") as made:
         made.set(full(), MEGA)
         made.close()
-    with enforcer(net.nodes[1], enforce_try, few) as made:
+    with enforcer(net.nodes[1], enforce_try, prefix=few) as made:
         [answer] = made.ask("open e1")
         assert "it needs CAP_BPF and CAP_NET_ADMIN" in answer
         # The suggested command works.
@@ -896,8 +891,7 @@ def test_flood_is_limited(
     flood = sender(net, start, 2, six, udp=2 * rate)
     if not six:
         flood.near.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, ECT0)
-    with enforcer(net.nodes[1], enforce_try) as made:
-        made.open("e1")
+    with enforcer(net.nodes[1], enforce_try, "e1") as made:
         made.set(flood.session, rate)
         traffic = Traffic(flood)
         traffic.settle()
@@ -939,8 +933,7 @@ def test_many_flows_each_at_its_rate(
         )
     ]
     free = sender(net, start, 2, udp=5 * MEGA)
-    with enforcer(net.nodes[1], enforce_try) as made:
-        made.open("e1")
+    with enforcer(net.nodes[1], enforce_try, "e1") as made:
         for flow, rate in limited:
             made.set(flow.session, rate)
         traffic = Traffic(*(flow for flow, _ in limited), free)
@@ -1067,8 +1060,7 @@ def test_flood_leaves_default_class_to_other_flows_of_its_host(
 def test_new_rate_applies_at_once(net: Chain, enforce_try: str, setup: Setup) -> None:
     setup(net)
     flood = sender(net, 0, 2, udp=20 * MEGA)
-    with enforcer(net.nodes[1], enforce_try) as made:
-        made.open("e1")
+    with enforcer(net.nodes[1], enforce_try, "e1") as made:
         made.set(flood.session, 2 * MEGA)
         traffic = Traffic(flood)
         traffic.settle(0.2)
@@ -1100,8 +1092,7 @@ def test_new_rate_applies_at_once(net: Chain, enforce_try: str, setup: Setup) ->
 def test_tcp_follows_rate_changes(net: Chain, enforce_try: str, setup: Setup) -> None:
     setup(net)
     flow = sender(net, 0, 2)
-    with enforcer(net.nodes[1], enforce_try) as made:
-        made.open("e1")
+    with enforcer(net.nodes[1], enforce_try, "e1") as made:
         traffic = Traffic(flow)
         for rate in (5 * MEGA, 20 * MEGA, 2 * MEGA):
             made.set(flow.session, rate)
@@ -1115,8 +1106,7 @@ def test_fq_flow_limit_is_not_exceeded(net: Chain, enforce_try: str) -> None:
     fq_below_slbn(net, "flow_limit 40")
     rate = 12 * MEGA
     flood = sender(net, 0, 2, udp=2 * rate)
-    with enforcer(net.nodes[1], enforce_try) as made:
-        made.open("e1")
+    with enforcer(net.nodes[1], enforce_try, "e1") as made:
         made.set(flood.session, rate)
         traffic = Traffic(flood)
         traffic.settle()
@@ -1134,8 +1124,7 @@ def test_flows_share_session(net: Chain, enforce_try: str, setup: Setup) -> None
     """Flows share the rate of a less specific session, except one with its own session."""
     setup(net)
     flows = [sender(net, 0, 2, udp=4 * MEGA) for _ in range(3)]
-    with enforcer(net.nodes[1], enforce_try) as made:
-        made.open("e1")
+    with enforcer(net.nodes[1], enforce_try, "e1") as made:
         made.set(Flow("10.0.1.2", "10.0.0.1"), 6 * MEGA)
         made.set(flows[0].session, MEGA)
         traffic = Traffic(*flows)
@@ -1160,8 +1149,7 @@ def test_two_devices(net: Chain, enforce_try: str) -> None:
     before = [attached(node, device) for device in ("e1", "w0")]
     down, up = sender(net, 0, 2, udp=8 * MEGA), sender(net, 2, 0, udp=8 * MEGA)
     third = Flow("10.0.0.1", protocol=UDP)
-    with enforcer(node, enforce_try) as made:
-        made.open("e1", "w0")
+    with enforcer(node, enforce_try, "e1", "w0") as made:
         made.set(down.session, 4 * MEGA)
         made.set(up.session, 2 * MEGA)
         made.set(third, MEGA)

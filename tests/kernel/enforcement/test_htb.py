@@ -251,8 +251,7 @@ def test_vlan_tags(net: Chain, enforce_try: str) -> None:
             f" ip addr add 10.5.0.{last}/24 dev tag; ip link set tag up"
         )
     session = Flow("10.5.0.2", "10.5.0.1", UDP, 1000, 80)
-    with enforcer(net.nodes[1], enforce_try) as made:
-        made.open("e1")
+    with enforcer(net.nodes[1], enforce_try, "e1") as made:
         made.set(session, MEGA)
         with ends(net, "10.5.0.1", "10.5.0.2", 1000, 80) as (a, b):
             a.send(b"x")
@@ -291,8 +290,7 @@ def test_close_and_takeover_restore_device(net: Chain, enforce_try: str, setup: 
     )
     before = configuration(node)
     flows = [Flow(FAR4, protocol=TCP), Flow(FAR6, dport=80), Flow(FAR4)]
-    with enforcer(node, enforce_try) as first:
-        first.open("e1")
+    with enforcer(node, enforce_try, "e1") as first:
         for flow in flows:
             first.set(flow, MEGA)
         # A removed flow is left behind, too.
@@ -301,8 +299,7 @@ def test_close_and_takeover_restore_device(net: Chain, enforce_try: str, setup: 
         first.process.wait()
     left = configuration(node)
     assert left.count("class htb") == 6 and left.count("dst_port") == 5
-    with enforcer(node, enforce_try) as second:
-        second.open("e1")
+    with enforcer(node, enforce_try, "e1") as second:
         # The default class, that of control packets, and the other program's.
         assert configuration(node).count("class htb") == 3
         assert second.ask(f"read {flows[1]}") == ["unknown"]
@@ -316,8 +313,7 @@ def test_takeover_leaves_no_gap(net: Chain, enforce_try: str, tmp_path: Path) ->
     """The default class has filters at each moment, also while the hosts change."""
     htb_at_root(net)
     node = net.nodes[1]
-    with enforcer(node, enforce_try) as first:
-        first.open("e1")
+    with enforcer(node, enforce_try, "e1") as first:
         first.set(Flow(FAR4), MEGA)
         first.process.send_signal(signal.SIGKILL)
         first.process.wait()
@@ -335,8 +331,7 @@ def test_takeover_leaves_no_gap(net: Chain, enforce_try: str, tmp_path: Path) ->
     with log.open("w") as file, node.entered():
         monitor = subprocess.Popen(["tc", "monitor"], stdout=file)
     wait_for(make_event)
-    with enforcer(node, enforce_try) as second:
-        second.open("e1")
+    with enforcer(node, enforce_try, "e1") as second:
         for hosts in ("10.0.1.0/24", "10.0.0.0/16", "10.0.0.0/16"):
             second.set_hosts(hosts)
         last = next(numbers)
@@ -359,8 +354,7 @@ def test_takeover_from_bpf(net: Chain, enforce_try: str) -> None:
     """The BPF program of an instance that crashed is detached, as it would keep old rates."""
     fq_at_root(net)
     node = net.nodes[1]
-    with enforcer(node, enforce_try) as first:
-        first.open("e1")
+    with enforcer(node, enforce_try, "e1") as first:
         first.process.send_signal(signal.SIGKILL)
         first.process.wait()
     htb_at_root(net)
@@ -389,8 +383,7 @@ def test_foreign_filter_with_our_preference(net: Chain, enforce_try: str) -> Non
 def test_full_table_and_reuse(net: Chain, enforce_try: str) -> None:
     htb_at_root(net)
     node = net.nodes[1]
-    with enforcer(node, enforce_try) as made:
-        made.open("e1")
+    with enforcer(node, enforce_try, "e1") as made:
         made.ask("crowd 20")
         assert made.ask("fill 21 1000") == ["20 -28"]
         made.set(Flow("10.0.0.0"), 2000)

@@ -61,8 +61,7 @@ def test_tcp_has_its_rate_and_little_delay(net: Chain, enforce_try: str, ecn: bo
     if ecn:
         enable_ecn(net)
     flow = sender(net, 0, 2, six=ecn)
-    with enforcer(net.nodes[1], enforce_try) as made:
-        made.open("e1")
+    with enforcer(net.nodes[1], enforce_try, "e1") as made:
         made.set(flow.session, RATE)
         traffic = Traffic(flow)
         # Slow start, and the drops and marks after it.
@@ -86,8 +85,7 @@ def test_last_packet_of_a_flow_is_not_dropped(net: Chain, enforce_try: str) -> N
 
     A time-out takes 200 ms or more.
     """
-    with enforcer(net.nodes[1], enforce_try) as made:
-        made.open("e1")
+    with enforcer(net.nodes[1], enforce_try, "e1") as made:
         drops = 0
         for segments in range(38, 62):
             flow = sender(net, 0, 2)

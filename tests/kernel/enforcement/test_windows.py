@@ -49,8 +49,7 @@ def watch(
 
 @pytest.mark.parametrize("on", [True, False])
 def test_cubic_does_not_queue(net: Chain, enforce_try: str, on: bool) -> None:
-    with enforcer(net.nodes[1], enforce_try) as made:
-        made.open("e1")
+    with enforcer(net.nodes[1], enforce_try, "e1") as made:
         made.set_windows(on)
         flow = sender(net, 0, 2)
         used, delays, drops = watch([flow], made)
@@ -81,9 +80,7 @@ SHORT = ("scale 0", "scale 14")
 def test_any_scale_and_options(net: Chain, enforce_try: str, name: str) -> None:
     for node, option, value in SETTINGS[name]:
         tcp_sysctl(net, node, option, value)
-    with enforcer(net.nodes[1], enforce_try) as made:
-        made.open("e1")
-        made.set_windows(True)
+    with enforcer(net.nodes[1], enforce_try, "e1", windows=True) as made:
         used, delays, drops = watch([sender(net, 0, 2)], made)
         assert 0.97 < used < 1.01
         # A unit of 16 kB takes 6.6 ms.
@@ -97,9 +94,7 @@ def test_segments_are_whole(
 ) -> None:
     """A window that ends within a segment makes senders split it; merged ones (TSO), too."""
     windows.delay(net, trip)
-    with enforcer(net.nodes[1], enforce_try) as made:
-        made.open("e1")
-        made.set_windows(True)
+    with enforcer(net.nodes[1], enforce_try, "e1", windows=True) as made:
         flow = sender(net, 0, 2)
         flow.near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, nodelay)
         made.set(flow.session, mega * MEGA)
@@ -119,18 +114,14 @@ def test_segments_are_whole(
 def test_hosts_may_be_far_from_the_router(net: Chain, enforce_try: str) -> None:
     """As over Wi-Fi: what lies between them is not a part of the measured round trip."""
     net.nodes[1].sh("tc qdisc replace dev w0 root netem delay 5ms limit 10000")
-    with enforcer(net.nodes[1], enforce_try) as made:
-        made.open("e1")
-        made.set_windows(True)
+    with enforcer(net.nodes[1], enforce_try, "e1", windows=True) as made:
         seen = windows.watch(made, sender(net, 0, 2), trip=windows.ROUND_TRIP + 5)
         seen.check()
 
 
 def test_connections_share_a_session(net: Chain, enforce_try: str) -> None:
     """Over IPv6; the session is that of the pair of hosts."""
-    with enforcer(net.nodes[1], enforce_try) as made:
-        made.open("e1")
-        made.set_windows(True)
+    with enforcer(net.nodes[1], enforce_try, "e1", windows=True) as made:
         flows = [sender(net, 0, 2, six=True) for _ in range(3)]
         pair = Flow(flows[0].session.destination, flows[0].session.source)
         used, delays, drops = watch(flows, made, pair)
@@ -140,9 +131,7 @@ def test_connections_share_a_session(net: Chain, enforce_try: str) -> None:
 
 def test_unknown_and_excepted_are_left_alone(net: Chain, enforce_try: str) -> None:
     older = sender(net, 0, 2)
-    with enforcer(net.nodes[1], enforce_try) as made:
-        made.open("e1")
-        made.set_windows(True)
+    with enforcer(net.nodes[1], enforce_try, "e1", windows=True) as made:
         watch([older], made, seconds=0.5)
         assert made.read_windows() == Windows(0, 1, 0)
         for number, prefix in enumerate(("10.0.0.0/24", "10.0.1.2/32"), 2):
@@ -159,9 +148,7 @@ def test_unknown_and_excepted_are_left_alone(net: Chain, enforce_try: str) -> No
 
 def test_acknowledgements_by_another_way(net: Chain, enforce_try: str) -> None:
     """Without its program at ingress, the router sees none: the queue is CoDel's."""
-    with enforcer(net.nodes[1], enforce_try) as made:
-        made.open("e1")
-        made.set_windows(True)
+    with enforcer(net.nodes[1], enforce_try, "e1", windows=True) as made:
         flow = sender(net, 0, 2)
         watch([flow], made, seconds=0.5)
         lowered = made.read_windows().lowered
@@ -179,9 +166,7 @@ def test_receivers_may_read_in_steps(net: Chain, enforce_try: str, mega: int, tr
     """
     windows.delay(net, trip)
     segment = SEGMENT * 8000 / (mega * MEGA)
-    with enforcer(net.nodes[1], enforce_try) as made:
-        made.open("e1")
-        made.set_windows(True)
+    with enforcer(net.nodes[1], enforce_try, "e1", windows=True) as made:
         flow = sender(net, 0, 2)
         made.set(flow.session, mega * MEGA)
 
@@ -210,9 +195,7 @@ def test_receivers_may_read_in_steps(net: Chain, enforce_try: str, mega: int, tr
 def test_little_is_granted_before_a_rate(net: Chain, enforce_try: str) -> None:
     """By a receiver that offers its whole buffer at once, as those of Linux 7.2 do."""
     tcp_sysctl(net, 2, "rmem", "4096 250000000 250000000")
-    with enforcer(net.nodes[1], enforce_try) as made:
-        made.open("e1")
-        made.set_windows(True)
+    with enforcer(net.nodes[1], enforce_try, "e1", windows=True) as made:
         made.set_unassigned(2 * RATE)
         flow = sender(net, 0, 2)
         Traffic(flow).settle(0.3)
@@ -242,9 +225,7 @@ def test_restart_keeps_what_was_granted(net: Chain, enforce_try: str) -> None:
 
 def test_zero_window(net: Chain, enforce_try: str) -> None:
     """A receiver that stops for 3 s stops its sender, whose probes are answered."""
-    with enforcer(net.nodes[1], enforce_try) as made:
-        made.open("e1")
-        made.set_windows(True)
+    with enforcer(net.nodes[1], enforce_try, "e1", windows=True) as made:
         flow = sender(net, 0, 2)
         made.set(flow.session, RATE)
         traffic = Traffic(flow)
@@ -265,9 +246,7 @@ def test_first_window_is_that_of_the_session(net: Chain, enforce_try: str, first
     """A session that has a rate when a connection opens, whichever end opens it."""
     windows.delay(net, 4)
     session = Flow(ADDRESSES[2, socket.AF_INET], ADDRESSES[0, socket.AF_INET])
-    with enforcer(net.nodes[1], enforce_try) as made:
-        made.open("e1")
-        made.set_windows(True)
+    with enforcer(net.nodes[1], enforce_try, "e1", windows=True) as made:
         made.set(session, 5 * MEGA)
         flow = sender(net, first, 2 - first)
         if first:

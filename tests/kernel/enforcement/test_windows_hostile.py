@@ -70,9 +70,7 @@ def routed() -> Iterator[Chain]:
 
 @contextlib.contextmanager
 def lowering(net: Chain, program: str) -> Iterator[Enforcer]:
-    with enforcer(net.nodes[1], program) as running:
-        running.open("e1")
-        running.set_windows(True)
+    with enforcer(net.nodes[1], program, "e1", windows=True) as running:
         yield running
 
 

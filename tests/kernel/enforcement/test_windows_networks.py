@@ -45,8 +45,7 @@ def net() -> Iterator[Chain]:
 @pytest.fixture
 def made(net: Chain, enforce_try: str) -> Iterator[Enforcer]:
     """Windows are on."""
-    with enforcer(net.nodes[1], enforce_try) as started:
-        started.set_windows(True)
+    with enforcer(net.nodes[1], enforce_try, windows=True) as started:
         yield started
 
 

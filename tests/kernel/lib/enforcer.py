@@ -198,9 +198,16 @@ class Enforcer:
 
 
 @contextlib.contextmanager
-def enforcer(where: Namespace, program: str, prefix: str = "") -> Iterator[Enforcer]:
+def enforcer(
+    where: Namespace, program: str, *devices: str, windows: bool = False, prefix: str = ""
+) -> Iterator[Enforcer]:
+    """A process that has opened these devices, if any, and lowers windows."""
     made = Enforcer(where, program, prefix)
     try:
+        if devices:
+            made.open(*devices)
+        if windows:
+            made.set_windows(True)
         yield made
     finally:
         made.process.kill()
