@@ -11,12 +11,17 @@ from collections.abc import Callable, Iterator
 
 @contextlib.contextmanager
 def repeated(step: Callable[[], object], pause: float = 0) -> Iterator[None]:
-    """Call STEP again and again, with a pause [s] after each call."""
+    """Call STEP again and again, with a pause [s] after each call; raise its error at the end."""
     ended = threading.Event()
+    errors: list[Exception] = []
 
     def run() -> None:
         while True:
-            step()
+            try:
+                step()
+            except Exception as error:
+                errors.append(error)
+                return
             # Not ended.wait(pause), which is four times as many system calls.
             if pause:
                 time.sleep(pause)
@@ -30,3 +35,5 @@ def repeated(step: Callable[[], object], pause: float = 0) -> Iterator[None]:
     finally:
         ended.set()
         thread.join()
+    if errors:
+        raise errors[0]
