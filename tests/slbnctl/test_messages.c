@@ -64,12 +64,11 @@ static struct nlmsghdr *link_message(const void *state, size_t count)
 #define STATE_FIELDS (sizeof(struct slbn_link_state) / sizeof(__u64))
 
 /* Missing fields of the state are read as 0, unknown ones are ignored. */
-static void state_of_any_length(void **state)
+UNIT_TEST(state_of_any_length)
 {
 	__u8 sent[sizeof(struct slbn_link_state) + 64];
 	size_t count;
 
-	(void)state;
 	memset(sent, 0x5a, sizeof(sent));
 	for (count = 0; count <= STATE_FIELDS + 8; count++) {
 		struct nlmsghdr *message = link_message(sent, count);
@@ -97,7 +96,7 @@ static FILE *redirect_stdout(char **text, size_t *length)
 	return before;
 }
 
-static void text_and_json_have_all_numbers(void **state)
+UNIT_TEST(text_and_json_have_all_numbers)
 {
 	struct slbn_link_state sent = {};
 	struct nlmsghdr *message;
@@ -107,7 +106,6 @@ static void text_and_json_have_all_numbers(void **state)
 	size_t length;
 	FILE *before;
 
-	(void)state;
 	sent.capacity = ~0ULL;
 	sent.plan = 2;
 	sent.share = 1;
@@ -183,7 +181,7 @@ static char *printed(const char *name, bool in_json)
 }
 
 /* Readers refuse a document with others: each octet that is not is U+FFFD. */
-static void names_are_utf8(void **state)
+UNIT_TEST(names_are_utf8)
 {
 	static const struct {
 		const char *name;
@@ -212,7 +210,6 @@ static void names_are_utf8(void **state)
 	char expected[200], *text;
 	size_t n;
 
-	(void)state;
 	for (n = 0; n < ARRAY_SIZE(names); n++) {
 		text = printed(names[n].name, true);
 		snprintf(expected, sizeof(expected),
@@ -246,13 +243,12 @@ static void put_random_attributes(struct nlmsghdr *message, u32 attributes)
 }
 
 /* Random messages of any type, read as replies and as events. */
-static void random_messages(void **state)
+UNIT_TEST(random_messages)
 {
 	struct link_monitor monitor = { .genl.family = FAMILY };
 	FILE *shown = stdout, *errors = stderr;
 	u64 valid = 0;
 
-	(void)state;
 	for (unit_step = 0; unit_step < 300000; unit_step++) {
 		struct genl_buffer buffer[4] = {};
 		struct links links = {};
@@ -310,12 +306,11 @@ static void random_messages(void **state)
 }
 
 /* The kernel's explanation is printed, whether or not the ack has our request. */
-static void errors_are_explained(void **state)
+UNIT_TEST(errors_are_explained)
 {
 	static const char *const flags[] = { "capped", "not capped" };
 	u32 capped;
 
-	(void)state;
 	for (capped = 0; capped < ARRAY_SIZE(flags); capped++) {
 		struct genl_buffer buffer = {};
 		struct nlmsghdr *message = mnl_nlmsg_put_header(&buffer);
@@ -349,12 +344,4 @@ static void errors_are_explained(void **state)
 	}
 }
 
-static const struct CMUnitTest tests[] = {
-	UNIT_TEST(state_of_any_length),
-	UNIT_TEST(text_and_json_have_all_numbers),
-	UNIT_TEST(names_are_utf8),
-	UNIT_TEST(random_messages),
-	UNIT_TEST(errors_are_explained),
-};
-
-UNIT_MAIN(tests)
+UNIT_MAIN()

@@ -46,7 +46,7 @@ static bool value_of(struct request *request, int attribute, __u32 *value)
 
 #define NOTHING UINT64_MAX
 
-static void valid_options(void **state)
+UNIT_TEST(valid_options)
 {
 	static const struct {
 		const char *options;
@@ -112,7 +112,6 @@ static void valid_options(void **state)
 	};
 	struct request request;
 
-	(void)state;
 	for (; unit_step < ARRAY_SIZE(cases); unit_step++) {
 		u64 expected = cases[unit_step].value;
 		char text[64];
@@ -197,7 +196,7 @@ static void random_value(char *text, size_t size)
 	text[size - 1] = '\0';
 }
 
-static void random_arguments(void **state)
+UNIT_TEST(random_arguments)
 {
 	static const char *const names[] = {
 		"limit",	 "limit_bytes", "flows",	"quantum",
@@ -233,7 +232,6 @@ static void random_arguments(void **state)
 	struct request request, again;
 	u32 accepted = 0;
 
-	(void)state;
 	for (; unit_step < 200000; unit_step++) {
 		int argc = rnd_in(0, ARGS_MAX);
 		char *argv[ARGS_MAX + 1] = { 0 };
@@ -283,9 +281,8 @@ static void random_arguments(void **state)
 	assert_in_range(accepted, 10000, 190000);
 }
 
-static void random_options(void **state)
+UNIT_TEST(random_options)
 {
-	(void)state;
 	print_random_options(UTIL, TCA_DRR_FQ_MAX, 4);
 }
 
@@ -333,9 +330,8 @@ static void check_band_fields(const struct tc_drr_fq_band_stats *st)
 	field_is("deficit", st->deficit);
 }
 
-static void random_statistics(void **state)
+UNIT_TEST(random_statistics)
 {
-	(void)state;
 	for (; unit_step < 200000; unit_step++) {
 		struct tc_drr_fq_xstats st = { 0 };
 		size_t size =
@@ -377,7 +373,7 @@ static const char *text_of(const struct tc_drr_fq_xstats *st)
 	return statistics_text(UTIL, st, sizeof(*st));
 }
 
-static void statistics_as_text(void **state)
+UNIT_TEST(statistics_as_text)
 {
 	static const char qdisc_text[] =
 		"  active_flows 5 (max 9) new_flows 123 collisions 7\n"
@@ -433,7 +429,6 @@ static void statistics_as_text(void **state)
 			   .dropping = 1 },
 	};
 
-	(void)state;
 	assert_string_equal(text_of(&qdisc), qdisc_text);
 	assert_string_equal(text_of(&queue), class_text);
 	assert_string_equal(text_of(&band), band_text);
@@ -447,7 +442,7 @@ static void statistics_as_text(void **state)
 }
 
 /* The scheduler of a newer kernel is printed as a number. */
-static void unknown_scheduler(void **state)
+UNIT_TEST(unknown_scheduler)
 {
 	struct {
 		struct rtattr options;
@@ -460,7 +455,6 @@ static void unknown_scheduler(void **state)
 		.scheduler = 200,
 	};
 
-	(void)state;
 	double_begin(false);
 	UTIL->print_qopt(UTIL, NULL, &message.options);
 	assert_string_equal(double_output.text, "scheduler 200 ");
@@ -469,7 +463,7 @@ static void unknown_scheduler(void **state)
 	field_is("scheduler", 200);
 }
 
-static void formatted_sizes(void **state)
+UNIT_TEST(formatted_sizes)
 {
 	static const struct {
 		u64 bytes;
@@ -490,7 +484,6 @@ static void formatted_sizes(void **state)
 	};
 	char text[UNITS_TEXT];
 
-	(void)state;
 	for (; unit_step < ARRAY_SIZE(cases); unit_step++) {
 		u64 bytes = cases[unit_step].bytes;
 
@@ -501,11 +494,4 @@ static void formatted_sizes(void **state)
 	}
 }
 
-static const struct CMUnitTest tests[] = {
-	UNIT_TEST(valid_options),      UNIT_TEST(random_arguments),
-	UNIT_TEST(random_options),     UNIT_TEST(random_statistics),
-	UNIT_TEST(statistics_as_text), UNIT_TEST(unknown_scheduler),
-	UNIT_TEST(formatted_sizes),
-};
-
-UNIT_MAIN(tests)
+UNIT_MAIN()

@@ -59,7 +59,7 @@ static bool value_of(struct request *request, int attribute, u64 *value)
 
 #define NOTHING UINT64_MAX
 
-static void valid_options(void **state)
+UNIT_TEST(valid_options)
 {
 	static const struct {
 		const char *options;
@@ -117,7 +117,6 @@ static void valid_options(void **state)
 	};
 	struct request request;
 
-	(void)state;
 	for (; unit_step < ARRAY_SIZE(cases); unit_step++) {
 		u64 expected = cases[unit_step].value;
 		char text[64];
@@ -136,7 +135,7 @@ static void valid_options(void **state)
 }
 
 /* Sent as octets, empty for none; never printed, not even in errors. */
-static void keys(void **state)
+UNIT_TEST(keys)
 {
 	static const char *const wrong[] = { "", "0", KEY, "None", "FILE" };
 	char path[] = "/tmp/test_slbn_XXXXXX";
@@ -147,7 +146,6 @@ static void keys(void **state)
 	int fd;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(key); i++)
 		key[i] = 0x11 * i;
 	fd = mkstemp(path);
@@ -318,7 +316,7 @@ static void check_round_trip(struct request *request)
 	}
 }
 
-static void random_arguments(void **state)
+UNIT_TEST(random_arguments)
 {
 	static const char *const names[] = {
 		"rate",	  "epoch", "memory",	 "control", "headroom",
@@ -327,7 +325,6 @@ static void random_arguments(void **state)
 	};
 	u32 accepted = 0;
 
-	(void)state;
 	for (; unit_step < 200000; unit_step++) {
 		struct request request;
 		int argc = rnd_in(0, ARGS_MAX);
@@ -361,9 +358,8 @@ static void random_arguments(void **state)
 	assert_in_range(accepted, 10000, 190000);
 }
 
-static void random_options(void **state)
+UNIT_TEST(random_options)
 {
-	(void)state;
 	print_random_options(UTIL, TCA_SLBN_MAX, 8);
 }
 
@@ -394,9 +390,8 @@ static void check_fields(const struct slbn_link_state *st)
 	assert_int_equal(double_output.count, count + 17);
 }
 
-static void random_statistics(void **state)
+UNIT_TEST(random_statistics)
 {
-	(void)state;
 	for (; unit_step < 100000; unit_step++) {
 		struct slbn_link_state st = { 0 };
 		size_t size =
@@ -420,7 +415,7 @@ static void random_statistics(void **state)
 	assert_int_equal(double_output.length, 0);
 }
 
-static void statistics_as_text(void **state)
+UNIT_TEST(statistics_as_text)
 {
 	static const char text[] =
 		"  capacity 50Mbit plan 47.5Mbit share 5Mbit sessions 11"
@@ -482,18 +477,16 @@ static void statistics_as_text(void **state)
 		.leave_acks = 39,
 	};
 
-	(void)state;
 	assert_string_equal(statistics_text(UTIL, &st, sizeof(st)), text);
 }
 
 /* All options that the kernel sends, as text and as JSON. */
-static void options_as_text(void **state)
+UNIT_TEST(options_as_text)
 {
 	struct request message = { .n.nlmsg_len = NLMSG_LENGTH(0) };
 	struct nlmsghdr *n = &message.n;
 	struct rtattr *opt;
 
-	(void)state;
 #define PUT(attribute, type, value) \
 	addattr_l(n, sizeof(message), attribute, &(type){ value }, sizeof(type))
 	opt = addattr_nest(n, sizeof(message), TCA_OPTIONS | NLA_F_NESTED);
@@ -563,7 +556,7 @@ static void options_as_text(void **state)
 	field_is("keys", 0);
 }
 
-static void formatted_rates_and_times(void **state)
+UNIT_TEST(formatted_rates_and_times)
 {
 	static const struct {
 		u64 value;
@@ -586,7 +579,6 @@ static void formatted_rates_and_times(void **state)
 	};
 	char text[UNITS_TEXT];
 
-	(void)state;
 	for (; unit_step < ARRAY_SIZE(cases); unit_step++) {
 		u64 value = cases[unit_step].value;
 
@@ -599,11 +591,4 @@ static void formatted_rates_and_times(void **state)
 	}
 }
 
-static const struct CMUnitTest tests[] = {
-	UNIT_TEST(valid_options),     UNIT_TEST(keys),
-	UNIT_TEST(random_arguments),  UNIT_TEST(random_options),
-	UNIT_TEST(random_statistics), UNIT_TEST(statistics_as_text),
-	UNIT_TEST(options_as_text),   UNIT_TEST(formatted_rates_and_times),
-};
-
-UNIT_MAIN(tests)
+UNIT_MAIN()

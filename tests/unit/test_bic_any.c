@@ -99,15 +99,13 @@ static void random_calls(u32 form)
 	}
 }
 
-static void paper_form(void **state)
+UNIT_TEST(paper_form)
 {
-	(void)state;
 	random_calls(BIC_FORM_PAPER);
 }
 
-static void linux_form(void **state)
+UNIT_TEST(linux_form)
 {
-	(void)state;
 	random_calls(BIC_FORM_LINUX);
 }
 
@@ -155,15 +153,13 @@ static void ecn_marks(u32 form)
 	}
 }
 
-static void paper_ecn_marks(void **state)
+UNIT_TEST(paper_ecn_marks)
 {
-	(void)state;
 	ecn_marks(BIC_FORM_PAPER);
 }
 
-static void linux_ecn_marks(void **state)
+UNIT_TEST(linux_ecn_marks)
 {
-	(void)state;
 	ecn_marks(BIC_FORM_LINUX);
 }
 
@@ -171,12 +167,11 @@ static void linux_ecn_marks(void **state)
  * For a lost SYN, the stack calls ssthresh() and set_state() before init(),
  * with parameters of 0.
  */
-static void init_forgets_losses_of_the_handshake(void **state)
+UNIT_TEST(init_forgets_losses_of_the_handshake)
 {
 	static const struct bic_params none;
 	u32 form;
 
-	(void)state;
 	for (form = BIC_FORM_PAPER; form <= BIC_FORM_LINUX; form++) {
 		struct bic_params p = random_params(form);
 		struct bic_vars v = { 0 }, fresh = { 0 };
@@ -193,11 +188,10 @@ static void init_forgets_losses_of_the_handshake(void **state)
 }
 
 /* See windows_and_clamps_of_0_count_as_1() of test_growth.c. */
-static void windows_and_clamps_of_0_count_as_1(void **state)
+UNIT_TEST(windows_and_clamps_of_0_count_as_1)
 {
 	u32 form;
 
-	(void)state;
 	for (form = BIC_FORM_PAPER; form <= BIC_FORM_LINUX; form++) {
 		struct bic_params p = random_params(form);
 		struct bic_vars v = { 0 };
@@ -213,13 +207,4 @@ static void windows_and_clamps_of_0_count_as_1(void **state)
 	}
 }
 
-static const struct CMUnitTest tests[] = {
-	UNIT_TEST(init_forgets_losses_of_the_handshake),
-	UNIT_TEST(windows_and_clamps_of_0_count_as_1),
-	UNIT_TEST(paper_ecn_marks),
-	UNIT_TEST(linux_ecn_marks),
-	UNIT_TEST(paper_form),
-	UNIT_TEST(linux_form),
-};
-
-UNIT_MAIN(tests)
+UNIT_MAIN()

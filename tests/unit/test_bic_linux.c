@@ -139,20 +139,18 @@ static void connection(u32 events)
 	}
 }
 
-static void matches_mainline(void **state)
+UNIT_TEST(matches_mainline)
 {
-	(void)state;
 	params = mainline;
 	while (unit_step < 10000000)
 		connection(2000);
 }
 
-static void matches_mainline_for_random_parameters(void **state)
+UNIT_TEST(matches_mainline_for_random_parameters)
 {
 	/* 4 / smooth_part is a whole number of thousandths. */
 	static const int smooth[] = { 4, 5, 8, 10, 16, 20, 25, 40, 100, 400 };
 
-	(void)state;
 	while (unit_step < 5000000) {
 		fast_convergence = (int)rnd_in(0, 1);
 		max_increment = (int)rnd_size(1, 1000);
@@ -172,7 +170,7 @@ static void matches_mainline_for_random_parameters(void **state)
 }
 
 /* The values that ss(8) and the tracepoint show. */
-static void reported_values(void **state)
+UNIT_TEST(reported_values)
 {
 	struct bic_vars v = { 0 };
 	struct bic_ack ack = { .cwnd = 800, .clamp = ~0U, .acked = 1 };
@@ -187,7 +185,6 @@ static void reported_values(void **state)
 	u32 cnt = 0;
 	size_t i;
 
-	(void)state;
 	bic_init(&mainline, &v);
 	assert_int_equal(bic_wmax(&mainline, &v), 0);
 	assert_int_equal(bic_step(&mainline, &v), 0);
@@ -211,11 +208,10 @@ static void reported_values(void **state)
 }
 
 /* Windows for which mainline's 32 bits overflow. */
-static void large_windows(void **state)
+UNIT_TEST(large_windows)
 {
 	u32 bit;
 
-	(void)state;
 	for (bit = 21; bit < 32; bit++) {
 		u32 cwnd = 1U << bit, cnt = 0;
 		struct bic_vars v = { 0 };
@@ -246,13 +242,12 @@ static void large_windows(void **state)
 }
 
 /* The same for counts and the reported step. */
-static void large_counts(void **state)
+UNIT_TEST(large_counts)
 {
 	struct bic_vars v = { 0 };
 	struct bic_ack ack = { .cwnd = ~0U - 9, .clamp = ~0U, .acked = 3 };
 	u32 cnt = ~0U - 1;
 
-	(void)state;
 	bic_init(&mainline, &v);
 	bic_decrease(&mainline, &v, ack.cwnd);
 	assert_int_equal(bic_increase(&mainline, &v, &cnt, &ack), ~0U - 8);
@@ -267,12 +262,4 @@ static void large_counts(void **state)
 	assert_int_equal(bic_step(&mainline, &v), ~0U);
 }
 
-static const struct CMUnitTest tests[] = {
-	UNIT_TEST(matches_mainline),
-	UNIT_TEST(matches_mainline_for_random_parameters),
-	UNIT_TEST(reported_values),
-	UNIT_TEST(large_windows),
-	UNIT_TEST(large_counts),
-};
-
-UNIT_MAIN(tests)
+UNIT_MAIN()

@@ -270,12 +270,11 @@ static void both_ack(struct both *c)
 	      rat_floor(b->now.wmax));
 }
 
-static void exact_model(void **state)
+UNIT_TEST(exact_model)
 {
 	struct both c = { 0 };
 	u32 left = 0;
 
-	(void)state;
 	for (; unit_step < 10000000; unit_step++) {
 		if (!left--) {
 			left = rnd_size(1, 5000);
@@ -323,9 +322,8 @@ static void flow_loss(struct flow *f)
 }
 
 /* One ACK per packet and stretch ACKs up to a window give the same result. */
-static void stretch_acks_equal_single_acks(void **state)
+UNIT_TEST(stretch_acks_equal_single_acks)
 {
-	(void)state;
 	while (unit_step < 20000000) {
 		struct bic_params p = random_params();
 		struct flow single = flow_begin(&p, rnd_size(1, 3000));
@@ -368,9 +366,8 @@ static void stretch_acks_equal_single_acks(void **state)
  * round-trip of Smin follows, and one for the rest, if any. That is N2 minus 1
  * or 2; rounding d / 2 down can save at most one more.
  */
-static void round_trips_to_wmax(void **state)
+UNIT_TEST(round_trips_to_wmax)
 {
-	(void)state;
 	while (unit_step < 3000000) {
 		struct bic_params p = paper;
 		u32 wmax = rnd_size(100, 1000000), trips = 0;
@@ -401,7 +398,7 @@ static void round_trips_to_wmax(void **state)
 }
 
 /* The slides' parameters, with numbers that can be verified by hand. */
-static void round_trips_to_wmax_of_1024(void **state)
+UNIT_TEST(round_trips_to_wmax_of_1024)
 {
 	static const u32 halves[] = { 64000, 32000, 16000, 8000, 4000,
 				      2000,  1000,  500,   250,	 125,
@@ -409,7 +406,6 @@ static void round_trips_to_wmax_of_1024(void **state)
 	struct flow f = flow_begin(&paper, 1024);
 	size_t i;
 
-	(void)state;
 	flow_loss(&f);
 	assert_int_equal(f.cwnd, 896);
 
@@ -436,13 +432,12 @@ static void round_trips_to_wmax_of_1024(void **state)
 }
 
 /* Fractional steps are neither rounded up nor lost. */
-static void fractional_smin_is_exact(void **state)
+UNIT_TEST(fractional_smin_is_exact)
 {
 	static const u32 smins[] = { 1, 3, 10, 37, 999 };
 	struct bic_params p = paper;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < ARRAY_SIZE(smins); i++) {
 		struct flow f;
 		u32 start, n;
@@ -469,9 +464,8 @@ static void fractional_smin_is_exact(void **state)
 }
 
 /* The search never decreases, never exceeds Wmax, and reaches it exactly. */
-static void search_converges_to_wmax(void **state)
+UNIT_TEST(search_converges_to_wmax)
 {
-	(void)state;
 	while (unit_step < 5000000) {
 		struct bic_params p = random_params();
 		struct flow f = flow_begin(&p, rnd_size(2, 100000));
@@ -501,14 +495,13 @@ static void search_converges_to_wmax(void **state)
 }
 
 /* 1, 2, 4, 8, 16 packets per round-trip, then 32. */
-static void max_probing(void **state)
+UNIT_TEST(max_probing)
 {
 	static const u32 steps[] = { 1, 2, 4, 8, 16, 32, 32, 32, 32 };
 	struct flow f = flow_begin(&paper, 400);
 	u32 before;
 	size_t i;
 
-	(void)state;
 	flow_loss(&f);
 	while (f.cwnd < 400)
 		flow_trip(&f);
@@ -529,12 +522,11 @@ static void max_probing(void **state)
 }
 
 /* Before the first loss, after slow start ended without one: Smax. */
-static void additive_without_wmax(void **state)
+UNIT_TEST(additive_without_wmax)
 {
 	struct flow f = flow_begin(&paper, 14);
 	u32 n;
 
-	(void)state;
 	for (n = 1; n <= 100; n++) {
 		flow_trip(&f);
 		assert_int_equal(f.cwnd, 14 + 32 * n);
@@ -543,12 +535,11 @@ static void additive_without_wmax(void **state)
 }
 
 /* Wmax below the previous one: another flow grows; set 0.9375 of the window. */
-static void fast_convergence(void **state)
+UNIT_TEST(fast_convergence)
 {
 	struct bic_params never = paper;
 	struct flow f = flow_begin(&paper, 1000);
 
-	(void)state;
 	flow_loss(&f);
 	assert_int_equal(f.v.paper.search.wmax, 1000000);
 	assert_int_equal(f.cwnd, 875);
@@ -580,12 +571,11 @@ static void fast_convergence(void **state)
 }
 
 /* Below 14 packets: 1 packet per round-trip, halve at a loss, keep Wmax. */
-static void reno_below_the_low_window(void **state)
+UNIT_TEST(reno_below_the_low_window)
 {
 	struct flow f = flow_begin(&paper, 100);
 	u32 n;
 
-	(void)state;
 	flow_loss(&f);
 	f.cwnd = 4;
 	for (n = 5; n <= 14; n++) {
@@ -612,12 +602,11 @@ static void reno_below_the_low_window(void **state)
  * A restart during max probing: round-trips below the low window are no probes,
  * and Wmax is kept.
  */
-static void reno_rounds_do_not_probe(void **state)
+UNIT_TEST(reno_rounds_do_not_probe)
 {
 	struct flow f = flow_begin(&paper, 400);
 	u32 before;
 
-	(void)state;
 	flow_loss(&f);
 	while (f.v.phase != BIC_PROBING)
 		flow_trip(&f);
@@ -637,11 +626,10 @@ static void reno_rounds_do_not_probe(void **state)
 }
 
 /* A timeout sets Wmax like any other loss, and the search resumes. */
-static void timeout_keeps_wmax(void **state)
+UNIT_TEST(timeout_keeps_wmax)
 {
 	struct flow f = flow_begin(&paper, 1000);
 
-	(void)state;
 	flow_loss(&f);
 	bic_timeout(&f.p, &f.v);
 	assert_int_equal(bic_wmax(&f.p, &f.v), 1000);
@@ -656,12 +644,11 @@ static void timeout_keeps_wmax(void **state)
 }
 
 /* After a spurious loss while probing, probing continues unchanged. */
-static void undo_resumes_the_search(void **state)
+UNIT_TEST(undo_resumes_the_search)
 {
 	struct flow f = flow_begin(&paper, 400), g;
 	u32 n;
 
-	(void)state;
 	flow_loss(&f);
 	while (f.v.phase != BIC_PROBING)
 		flow_trip(&f);
@@ -710,7 +697,7 @@ static double response(double packets, double *wmax)
  * reached. The loss is up to a round-trip later, so the result lies between the
  * formula's values for all packets and for one window fewer.
  */
-static void response_function(void **state)
+UNIT_TEST(response_function)
 {
 	static const struct {
 		double p, tolerance;
@@ -721,7 +708,6 @@ static void response_function(void **state)
 	};
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < ARRAY_SIZE(points); i++) {
 		double p = points[i].p, tolerance = points[i].tolerance;
 		double peak = 0, packets = 0, trips = 0, rate;
@@ -766,21 +752,4 @@ static void response_function(void **state)
 	}
 }
 
-static const struct CMUnitTest tests[] = {
-	UNIT_TEST(exact_model),
-	UNIT_TEST(stretch_acks_equal_single_acks),
-	UNIT_TEST(round_trips_to_wmax),
-	UNIT_TEST(round_trips_to_wmax_of_1024),
-	UNIT_TEST(fractional_smin_is_exact),
-	UNIT_TEST(search_converges_to_wmax),
-	UNIT_TEST(max_probing),
-	UNIT_TEST(additive_without_wmax),
-	UNIT_TEST(fast_convergence),
-	UNIT_TEST(reno_below_the_low_window),
-	UNIT_TEST(reno_rounds_do_not_probe),
-	UNIT_TEST(timeout_keeps_wmax),
-	UNIT_TEST(undo_resumes_the_search),
-	UNIT_TEST(response_function),
-};
-
-UNIT_MAIN(tests)
+UNIT_MAIN()

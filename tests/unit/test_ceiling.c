@@ -69,11 +69,10 @@ static void send_limited(struct fixture *f, u64 octets)
 }
 
 /* Until its Join is answered, a session has no rate: what it sends is above that. */
-static void first_answer_lends(void **state)
+UNIT_TEST(first_answer_lends)
 {
 	struct fixture f = begin();
 
-	(void)state;
 	f.ceiling = (struct ceiling){};
 	f.sample.counters.reached = 80;
 	f.sample.counters.escaped = 10;
@@ -83,21 +82,19 @@ static void first_answer_lends(void **state)
 	assert_int_equal(answer(&f), 0);
 }
 
-static void filled_window_borrows(void **state)
+UNIT_TEST(filled_window_borrows)
 {
 	struct fixture f = begin();
 
-	(void)state;
 	send_limited(&f, GRANTED);
 	check(&f, SHARE, SLBN_GUARD_SHARE);
 	assert_int_equal(f.ceiling.until, f.sample.now + 2 * CYCLE);
 }
 
-static void use_above_rate_keeps_ceiling(void **state)
+UNIT_TEST(use_above_rate_keeps_ceiling)
 {
 	struct fixture f = begin();
 
-	(void)state;
 	/* Not at the edge of the ceiling's window, and above the rate. */
 	f.sample.counters.reached += GRANTED + 2;
 	assert_int_equal(answer(&f), SHARE);
@@ -107,12 +104,11 @@ static void use_above_rate_keeps_ceiling(void **state)
 }
 
 /* Slow start pauses between its bursts. */
-static void pauses_keep_ceiling(void **state)
+UNIT_TEST(pauses_keep_ceiling)
 {
 	struct fixture f = begin();
 	u32 n;
 
-	(void)state;
 	send_limited(&f, GRANTED);
 	assert_int_equal(answer(&f), SHARE);
 	for (n = 0; n < CEILING_PATIENCE; n++) {
@@ -129,13 +125,12 @@ static void pauses_keep_ceiling(void **state)
 }
 
 /* Up to a part of the share, whatever was dropped; also with some data. */
-static void acknowledgments_have_a_ceiling(void **state)
+UNIT_TEST(acknowledgments_have_a_ceiling)
 {
 	const u64 most = RATE + SHARE / CEILING_ACKS;
 	struct fixture f = begin();
 	u32 n;
 
-	(void)state;
 	f.sample.counters.acks += CEILING_FEW_ACKS;
 	assert_int_equal(answer(&f), 0);
 	f.sample.now += CYCLE;
@@ -161,11 +156,10 @@ static void acknowledgments_have_a_ceiling(void **state)
 	assert_int_equal(answer(&f), SHARE);
 }
 
-static void never_beyond_lease(void **state)
+UNIT_TEST(never_beyond_lease)
 {
 	struct fixture f = begin();
 
-	(void)state;
 	send_limited(&f, GRANTED);
 	f.sample.lease = f.sample.now + CYCLE;
 	assert_int_equal(answer(&f), SHARE);
@@ -176,11 +170,10 @@ static void never_beyond_lease(void **state)
 	check(&f, 0, SLBN_GUARD_ANSWER);
 }
 
-static void share_below_rate_lends_nothing(void **state)
+UNIT_TEST(share_below_rate_lends_nothing)
 {
 	struct fixture f = begin();
 
-	(void)state;
 	send_limited(&f, GRANTED);
 	f.sample.share = RATE;
 	check(&f, 0, SLBN_GUARD_SHARE);
@@ -190,21 +183,19 @@ static void share_below_rate_lends_nothing(void **state)
 	check(&f, 0, SLBN_GUARD_ANSWER);
 }
 
-static void each_link_must_count_itself(void **state)
+UNIT_TEST(each_link_must_count_itself)
 {
 	struct fixture f = begin();
 
-	(void)state;
 	send_limited(&f, GRANTED);
 	f.sample.complete = false;
 	check(&f, 0, SLBN_GUARD_LINKS);
 }
 
-static void drops_end_borrowing(void **state)
+UNIT_TEST(drops_end_borrowing)
 {
 	struct fixture f = begin();
 
-	(void)state;
 	send_limited(&f, GRANTED);
 	f.sample.counters.dropped++;
 	check(&f, 0, SLBN_GUARD_PACER);
@@ -213,23 +204,21 @@ static void drops_end_borrowing(void **state)
 	assert_int_equal(answer(&f), SHARE);
 }
 
-static void reset_counters_begin_anew(void **state)
+UNIT_TEST(reset_counters_begin_anew)
 {
 	struct fixture f = begin();
 
-	(void)state;
 	send_limited(&f, GRANTED);
 	f.ceiling.before.dropped = 1;
 	assert_int_equal(answer(&f), 0);
 }
 
 /* Also those who obey in each cycle without a ceiling. */
-static void cheaters_are_barred(void **state)
+UNIT_TEST(cheaters_are_barred)
 {
 	struct fixture f = begin();
 	u32 n, with = 0;
 
-	(void)state;
 	f.sample.lease = ~0ULL;
 	send_limited(&f, 8 * GRANTED);
 	f.sample.counters.escaped += GRANTED;
@@ -258,12 +247,11 @@ static void cheaters_are_barred(void **state)
 	assert_in_range(with, 18, 20);
 }
 
-static void udp_never_borrows(void **state)
+UNIT_TEST(udp_never_borrows)
 {
 	struct fixture f = begin();
 	u32 n;
 
-	(void)state;
 	for (n = 0; n < 100; n++) {
 		f.sample.now += CYCLE;
 		f.sample.counters.escaped += 10 * GRANTED;
@@ -271,12 +259,11 @@ static void udp_never_borrows(void **state)
 	}
 }
 
-static void unanswered_cycles_end_it(void **state)
+UNIT_TEST(unanswered_cycles_end_it)
 {
 	struct fixture f = begin();
 	u64 until;
 
-	(void)state;
 	send_limited(&f, GRANTED);
 	assert_int_equal(answer(&f), SHARE);
 	until = f.ceiling.until;
@@ -296,11 +283,10 @@ static void unanswered_cycles_end_it(void **state)
 	assert_int_equal(answer(&f), 0);
 }
 
-static void borrowed_octets_are_counted(void **state)
+UNIT_TEST(borrowed_octets_are_counted)
 {
 	struct fixture f = begin();
 
-	(void)state;
 	f.sample.counters.reached += 5 * GRANTED;
 	assert_int_equal(ceiling_borrowed(&f.ceiling, &f.sample), 0);
 	assert_int_equal(answer(&f), SHARE);
@@ -319,13 +305,12 @@ static void borrowed_octets_are_counted(void **state)
 #define SESSIONS 100
 
 /* Sessions of a host get answers in any order; some stop, others begin. */
-static void host_divides_one_share(void **state)
+UNIT_TEST(host_divides_one_share)
 {
 	u64 borrowed[SESSIONS] = {}, sum = 0, most = 0, part;
 	bool member[SESSIONS] = {};
 	u32 round, n, members = 0;
 
-	(void)state;
 	for (round = 0; round < 20000; round++) {
 		u32 phase = round / SESSIONS % 4;
 
@@ -362,11 +347,10 @@ static void host_divides_one_share(void **state)
 }
 
 /* Other sessions of the host leave it a part of the share, or nothing. */
-static void host_is_the_guard(void **state)
+UNIT_TEST(host_is_the_guard)
 {
 	struct fixture f = begin();
 
-	(void)state;
 	send_limited(&f, GRANTED);
 	assert_true(ceiling_wants(&f.ceiling, &f.sample));
 	ceiling_set(&f.ceiling, &f.sample, SHARE / 4);
@@ -377,23 +361,4 @@ static void host_is_the_guard(void **state)
 	assert_int_equal(f.ceiling.guard, SLBN_GUARD_HOST);
 }
 
-static const struct CMUnitTest tests[] = {
-	UNIT_TEST(first_answer_lends),
-	UNIT_TEST(filled_window_borrows),
-	UNIT_TEST(use_above_rate_keeps_ceiling),
-	UNIT_TEST(pauses_keep_ceiling),
-	UNIT_TEST(acknowledgments_have_a_ceiling),
-	UNIT_TEST(never_beyond_lease),
-	UNIT_TEST(share_below_rate_lends_nothing),
-	UNIT_TEST(each_link_must_count_itself),
-	UNIT_TEST(drops_end_borrowing),
-	UNIT_TEST(reset_counters_begin_anew),
-	UNIT_TEST(cheaters_are_barred),
-	UNIT_TEST(udp_never_borrows),
-	UNIT_TEST(unanswered_cycles_end_it),
-	UNIT_TEST(borrowed_octets_are_counted),
-	UNIT_TEST(host_divides_one_share),
-	UNIT_TEST(host_is_the_guard),
-};
-
-UNIT_MAIN(tests)
+UNIT_MAIN()

@@ -24,11 +24,10 @@ static u32 feed(struct codel *codel, u64 *now, u64 end, u64 step, u64 delay)
 	return signals;
 }
 
-static void spacing_is_interval_over_square_root(void **state)
+UNIT_TEST(spacing_is_interval_over_square_root)
 {
 	struct codel codel = {};
 
-	(void)state;
 	codel_begin(&codel, MS, INTERVAL);
 	for (; codel.count < 1000000; unit_step++) {
 		double exact = INTERVAL / sqrt(codel.count);
@@ -41,12 +40,11 @@ static void spacing_is_interval_over_square_root(void **state)
 	}
 }
 
-static void first_signal_after_an_interval(void **state)
+UNIT_TEST(first_signal_after_an_interval)
 {
 	struct codel codel = {};
 	u64 now = MS;
 
-	(void)state;
 	assert_int_equal(feed(&codel, &now, MS + INTERVAL, MS, TARGET), 0);
 	assert_true(codel_signals(&codel, now, TARGET, TARGET, INTERVAL));
 	/* The next ones after 100, 71, 58, 50, 45 and 41 ms. */
@@ -55,13 +53,12 @@ static void first_signal_after_an_interval(void **state)
 	assert_int_equal(feed(&codel, &now, now + 265 * MS, MS, TARGET), 5);
 }
 
-static void delay_below_target_resets(void **state)
+UNIT_TEST(delay_below_target_resets)
 {
 	struct codel codel = {};
 	u64 now = MS;
 	u32 n;
 
-	(void)state;
 	for (n = 0; n < 1000; n++) {
 		assert_int_equal(
 			feed(&codel, &now, now + INTERVAL, MS, 20 * TARGET), 0);
@@ -70,12 +67,11 @@ static void delay_below_target_resets(void **state)
 	}
 }
 
-static void signals_stop_below_target(void **state)
+UNIT_TEST(signals_stop_below_target)
 {
 	struct codel codel = {};
 	u64 now = MS;
 
-	(void)state;
 	assert_in_range(feed(&codel, &now, 2000 * MS, MS, TARGET), 50, 110);
 	assert_int_equal(feed(&codel, &now, now + 1000 * MS, MS, TARGET - 1),
 			 0);
@@ -95,23 +91,21 @@ static void two_periods(u64 pause, u32 signals[2])
 	}
 }
 
-static void rate_of_signals_is_resumed_soon(void **state)
+UNIT_TEST(rate_of_signals_is_resumed_soon)
 {
 	u32 soon[2], late[2];
 
-	(void)state;
 	two_periods(INTERVAL, soon);
 	assert_true(soon[1] > soon[0] * 3 / 2);
 	two_periods((CODEL_RESUME + 1) * INTERVAL, late);
 	CHECK(late[0] == late[1], "%u %u", late[0], late[1]);
 }
 
-static void random_delays_keep_the_law(void **state)
+UNIT_TEST(random_delays_keep_the_law)
 {
 	u64 now = 0, below = 0, last = 0;
 	struct codel codel = {};
 
-	(void)state;
 	for (; unit_step < 1000000; unit_step++) {
 		u64 delay = rnd_size(0, 1u << 30);
 		u64 interval = rnd_size(1, 1u << 30);
@@ -138,12 +132,11 @@ static bool drops(struct codel *codel, u64 *now, u64 delay,
 	return codel_drops(codel, *now, delay, TARGET, INTERVAL, last);
 }
 
-static void last_packet_is_not_dropped(void **state)
+UNIT_TEST(last_packet_is_not_dropped)
 {
 	struct codel codel = {};
 	u64 now = 0;
 
-	(void)state;
 	/* A burst of which only the last packet leaves an interval after the first one. */
 	for (; unit_step < INTERVAL / MS; unit_step++)
 		assert_false(drops(&codel, &now, TARGET, CODEL_NOT_LAST));
@@ -153,11 +146,10 @@ static void last_packet_is_not_dropped(void **state)
 	assert_false(drops(&codel, &now, TARGET, CODEL_NOT_LAST));
 }
 
-static void packet_after_the_last_one_is_dropped(void **state)
+UNIT_TEST(packet_after_the_last_one_is_dropped)
 {
 	int last;
 
-	(void)state;
 	for (last = CODEL_NOT_LAST; last < CODEL_LAST; last++) {
 		struct codel codel = {};
 		u64 now = 0;
@@ -172,12 +164,11 @@ static void packet_after_the_last_one_is_dropped(void **state)
 	}
 }
 
-static void sender_that_always_pushes_gains_nothing(void **state)
+UNIT_TEST(sender_that_always_pushes_gains_nothing)
 {
 	struct codel usual = {}, pushes = {};
 	u64 now = 0, same = 0, dropped = 0, put_off = 0;
 
-	(void)state;
 	for (; unit_step < 10000; unit_step++) {
 		dropped += drops(&usual, &now, TARGET, CODEL_NOT_LAST);
 		put_off += drops(&pushes, &same, TARGET, CODEL_MAYBE_LAST);
@@ -227,13 +218,12 @@ static double use_of_rate(u64 rtt, u64 slot, u64 target, double *mean)
 }
 
 /* With targets as enforce.c sets them. */
-static void sender_uses_rate_with_little_delay(void **state)
+UNIT_TEST(sender_uses_rate_with_little_delay)
 {
 	static const u64 rtts[] = { 5 * MS, 10 * MS, 20 * MS, 40 * MS };
 	double mean, use;
 	u32 n;
 
-	(void)state;
 	for (n = 0; n < ARRAY_SIZE(rtts); n++) {
 		u64 target = fp_max64(rtts[n] / 2, TARGET);
 
@@ -245,17 +235,4 @@ static void sender_uses_rate_with_little_delay(void **state)
 	}
 }
 
-static const struct CMUnitTest tests[] = {
-	UNIT_TEST(spacing_is_interval_over_square_root),
-	UNIT_TEST(first_signal_after_an_interval),
-	UNIT_TEST(delay_below_target_resets),
-	UNIT_TEST(signals_stop_below_target),
-	UNIT_TEST(rate_of_signals_is_resumed_soon),
-	UNIT_TEST(random_delays_keep_the_law),
-	UNIT_TEST(last_packet_is_not_dropped),
-	UNIT_TEST(packet_after_the_last_one_is_dropped),
-	UNIT_TEST(sender_that_always_pushes_gains_nothing),
-	UNIT_TEST(sender_uses_rate_with_little_delay),
-};
-
-UNIT_MAIN(tests)
+UNIT_MAIN()

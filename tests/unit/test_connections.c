@@ -50,11 +50,10 @@ static void clear(void)
 	memset(places, 0, sizeof(places));
 }
 
-static void free_places_first(void **state)
+UNIT_TEST(free_places_first)
 {
 	u32 n;
 
-	(void)state;
 	clear();
 	for (n = 0; n < CONNECTIONS_WAYS; n++)
 		assert_int_equal(add(1, SECOND + n), n);
@@ -68,12 +67,11 @@ static void free_places_first(void **state)
 	assert_int_equal(choose(1, 2 * SECOND), 0);
 }
 
-static void flood_replaces_its_own(void **state)
+UNIT_TEST(flood_replaces_its_own)
 {
 	u64 now = SECOND;
 	u32 n;
 
-	(void)state;
 	clear();
 	add(1, now);
 	add(2, now);
@@ -91,12 +89,11 @@ static void flood_replaces_its_own(void **state)
 	assert_int_equal(count(2), 2);
 }
 
-static void newcomers_get_their_share(void **state)
+UNIT_TEST(newcomers_get_their_share)
 {
 	u64 now = SECOND;
 	u32 n, host;
 
-	(void)state;
 	clear();
 	for (n = 0; n < 100; n++)
 		add(1, now++);
@@ -120,12 +117,11 @@ static void newcomers_get_their_share(void **state)
 }
 
 /* Nor does one that sends from many addresses keep others from having any. */
-static void spoofed_hosts_do_not_keep_places(void **state)
+UNIT_TEST(spoofed_hosts_do_not_keep_places)
 {
 	u64 now = SECOND;
 	u32 host;
 
-	(void)state;
 	clear();
 	add(1, now);
 	places[0].reported = now;
@@ -139,12 +135,11 @@ static void spoofed_hosts_do_not_keep_places(void **state)
 }
 
 /* No host loses a place to one that has more than it then, whatever happens. */
-static void random_hosts_take_from_larger_ones(void **state)
+UNIT_TEST(random_hosts_take_from_larger_ones)
 {
 	u32 n, host, others[6];
 	u64 now = SECOND;
 
-	(void)state;
 	clear();
 	for (n = 0; n < 300000; n++) {
 		u64 newcomer = rnd_in(1, 5);
@@ -167,11 +162,10 @@ static void random_hosts_take_from_larger_ones(void **state)
 }
 
 /* Also where slbnd starts at 0, as in virtual time. */
-static void reports_are_due(void **state)
+UNIT_TEST(reports_are_due)
 {
 	const u64 second = SECOND;
 
-	(void)state;
 	assert_true(connections_is_due(0, second, 0, 0, 0));
 	assert_true(connections_is_due(0, second, 0, 0, 1));
 	assert_true(connections_is_due(second, 3 * second, 2 * second, 0, 1));
@@ -184,13 +178,4 @@ static void reports_are_due(void **state)
 					0, 1));
 }
 
-static const struct CMUnitTest tests[] = {
-	UNIT_TEST(free_places_first),
-	UNIT_TEST(flood_replaces_its_own),
-	UNIT_TEST(newcomers_get_their_share),
-	UNIT_TEST(spoofed_hosts_do_not_keep_places),
-	UNIT_TEST(random_hosts_take_from_larger_ones),
-	UNIT_TEST(reports_are_due),
-};
-
-UNIT_MAIN(tests)
+UNIT_MAIN()

@@ -226,11 +226,10 @@ static double any_rate(void)
 
 /* --- tests ----------------------------------------------------------------- */
 
-static void steady_flows_keep_their_demand(void **state)
+UNIT_TEST(steady_flows_keep_their_demand)
 {
 	u32 n;
 
-	(void)state;
 	for (n = 0; n < 60; n++) {
 		double rate = any_rate(), packet = 8 * rnd_in(60, 1514);
 		struct flow flow = steady_flow(rate, packet);
@@ -258,11 +257,10 @@ static void steady_flows_keep_their_demand(void **state)
 }
 
 /* From any initial demand, also after doubling too far. */
-static void demand_converges_to_use(void **state)
+UNIT_TEST(demand_converges_to_use)
 {
 	u32 n;
 
-	(void)state;
 	for (n = 0; n < 60; n++) {
 		struct flow flow = steady_flow(any_rate() + 5e5, 8000);
 		double doublings;
@@ -282,11 +280,10 @@ static void demand_converges_to_use(void **state)
 	}
 }
 
-static void greedy_flows_demand_their_share(void **state)
+UNIT_TEST(greedy_flows_demand_their_share)
 {
 	u32 n;
 
-	(void)state;
 	for (n = 0; n < 30; n++) {
 		struct flow flow = steady_flow(1e10, 12112);
 		u64 share = any_rate();
@@ -309,12 +306,11 @@ static void greedy_flows_demand_their_share(void **state)
 /* Of gaimd: 0.875 and 0.5; bic: 0.8; cubic: 0.7. */
 static const double betas[] = { 0.875, 0.8, 0.7, 0.5 };
 
-static void rate_limited_tcp_keeps_its_demand(void **state)
+UNIT_TEST(rate_limited_tcp_keeps_its_demand)
 {
 	static const double rtts[] = { 0.002, 0.01, 0.04, 0.08 };
 	u32 b, r, n;
 
-	(void)state;
 	for (b = 0; b < ARRAY_SIZE(betas); b++) {
 		for (r = 0; r < ARRAY_SIZE(rtts); r++) {
 			for (n = 0; n < 8; n++) {
@@ -336,11 +332,10 @@ static void rate_limited_tcp_keeps_its_demand(void **state)
 }
 
 /* TCP that has less to send returns its demand. */
-static void tcp_returns_unused_demand(void **state)
+UNIT_TEST(tcp_returns_unused_demand)
 {
 	u32 n;
 
-	(void)state;
 	for (n = 0; n < 60; n++) {
 		double rtt = rnd_in(5, 200) / 1000.0;
 		struct flow flow = steady_flow(any_rate() + 1e6, 12112);
@@ -362,12 +357,11 @@ static void tcp_returns_unused_demand(void **state)
 }
 
 /* A large initial demand is not lowered during slow start. */
-static void slow_start_keeps_demand(void **state)
+UNIT_TEST(slow_start_keeps_demand)
 {
 	static const double rtts[] = { 0.02, 0.05, 0.1, 0.2, 0.4 };
 	u32 r, n;
 
-	(void)state;
 	for (r = 0; r < ARRAY_SIZE(rtts); r++) {
 		for (n = 0; n < 20; n++) {
 			struct flow flow = tcp_flow(50e6, rtts[r], 0.7);
@@ -382,11 +376,10 @@ static void slow_start_keeps_demand(void **state)
 	}
 }
 
-static void acknowledgements_return_demand_soon(void **state)
+UNIT_TEST(acknowledgements_return_demand_soon)
 {
 	u32 n;
 
-	(void)state;
 	for (n = 0; n < 60; n++) {
 		double rate = 0.022 * fmax(any_rate(), 1e7);
 		struct flow flow = steady_flow(rate, 8 * 66);
@@ -405,12 +398,11 @@ static void acknowledgements_return_demand_soon(void **state)
  * With periods shorter than the window the demand is kept, with longer ones it
  * follows. Changes are rare in both cases.
  */
-static void on_off_sources(void **state)
+UNIT_TEST(on_off_sources)
 {
 	u64 changes = 0, dropped;
 	u32 n;
 
-	(void)state;
 	for (n = 0; n < 60; n++) {
 		struct flow flow = steady_flow(any_rate() + 1e6, 8000);
 		double period = rnd_in(100, 1100) / 1000.0;
@@ -443,11 +435,10 @@ static void on_off_sources(void **state)
 	}
 }
 
-static void demand_recovers_after_pause(void **state)
+UNIT_TEST(demand_recovers_after_pause)
 {
 	u32 n;
 
-	(void)state;
 	for (n = 0; n < 60; n++) {
 		struct flow flow = steady_flow(any_rate() + 1e6, 12112);
 
@@ -467,11 +458,10 @@ static void demand_recovers_after_pause(void **state)
 	}
 }
 
-static void initial_silence_restores_initial_demand(void **state)
+UNIT_TEST(initial_silence_restores_initial_demand)
 {
 	u32 n;
 
-	(void)state;
 	for (n = 0; n < 60; n++) {
 		struct flow flow = steady_flow(1e10, 12112);
 
@@ -486,11 +476,10 @@ static void initial_silence_restores_initial_demand(void **state)
 	}
 }
 
-static void sparse_packets_rarely_change_demand(void **state)
+UNIT_TEST(sparse_packets_rarely_change_demand)
 {
 	u32 n;
 
-	(void)state;
 	for (n = 0; n < 60; n++) {
 		/* Two to ten packets in each second. */
 		struct flow flow =
@@ -503,7 +492,7 @@ static void sparse_packets_rarely_change_demand(void **state)
 }
 
 /* A greedy flow whose rate rises in the middle of steps, from 0, as links get room. */
-static void rising_rate_keeps_demand(void **state)
+UNIT_TEST(rising_rate_keeps_demand)
 {
 	static const u64 rates[] = { 0,	      0,       0,	1000000,
 				     1000000, 3000000, 3000000, 3500000,
@@ -518,7 +507,6 @@ static void rising_rate_keeps_demand(void **state)
 	u64 before = 1000000; /* the default class */
 	size_t n;
 
-	(void)state;
 	demand_update(&d, &sample);
 	for (n = 0; n < count + 8; n++) {
 		u64 rate = rates[n < count ? n : count - 1];
@@ -628,11 +616,10 @@ static double cycle(const struct flow *flow)
 static const double windowed_rtts[] = { 0.005, 0.02, 0.04, 0.1, 0.2 };
 
 /* Its demand holds it back for some cycles; from then on, only TCP itself. */
-static void growing_tcp_reaches_its_share(void **state)
+UNIT_TEST(growing_tcp_reaches_its_share)
 {
 	u32 r, n;
 
-	(void)state;
 	for (r = 0; r < ARRAY_SIZE(windowed_rtts); r++) {
 		for (n = 0; n < 8; n++) {
 			double share = 2e6 * pow(10, rnd_in(0, 2700) / 1000.0);
@@ -663,11 +650,10 @@ static void growing_tcp_reaches_its_share(void **state)
  * lasts one window, and another one if use grew. Its rate varies by 5 or 30 % from tick
  * to tick.
  */
-static void application_is_not_raised(void **state)
+UNIT_TEST(application_is_not_raised)
 {
 	u32 r, n, w;
 
-	(void)state;
 	for (r = 0; r < ARRAY_SIZE(windowed_rtts); r++) {
 		for (n = 0; n < 8; n++) {
 			struct flow flow = windowed_flow(any_rate() + 1e6,
@@ -696,11 +682,10 @@ static void application_is_not_raised(void **state)
 }
 
 /* An application that sends up to 16 times as much has its rate two cycles later. */
-static void demand_follows_the_application(void **state)
+UNIT_TEST(demand_follows_the_application)
 {
 	u32 r, n;
 
-	(void)state;
 	for (r = 0; r < ARRAY_SIZE(windowed_rtts); r++) {
 		for (n = 0; n < 8; n++) {
 			struct flow flow = windowed_flow(any_rate() + 1e6,
@@ -736,12 +721,11 @@ static double bursts(struct flow *flow)
  * Bursts reach the edge at any rate that is near their mean. The demand rests all the
  * same, and all is sent.
  */
-static void bursts_do_not_oscillate(void **state)
+UNIT_TEST(bursts_do_not_oscillate)
 {
 	u64 changes = 0;
 	u32 r, n;
 
-	(void)state;
 	for (r = 0; r < ARRAY_SIZE(windowed_rtts); r++) {
 		for (n = 0; n < 8; n++) {
 			struct flow flow = windowed_flow(any_rate() + 1e6,
@@ -762,11 +746,10 @@ static void bursts_do_not_oscillate(void **state)
 }
 
 /* A flow that paused begins anew. */
-static void windowed_flow_recovers_after_pause(void **state)
+UNIT_TEST(windowed_flow_recovers_after_pause)
 {
 	u32 r, n;
 
-	(void)state;
 	for (r = 0; r < ARRAY_SIZE(windowed_rtts); r++) {
 		for (n = 0; n < 8; n++) {
 			struct flow flow = windowed_flow(any_rate() + 1e6,
@@ -843,12 +826,11 @@ static void pass_round_trip(struct starting *flow, double wanted)
 }
 
 /* From its first window on, TCP is limited by its window or its share only. */
-static void slow_start_is_not_limited(void **state)
+UNIT_TEST(slow_start_is_not_limited)
 {
 	static const double rtts[] = { 0.01, 0.04, 0.072, 0.2 };
 	u32 r, n;
 
-	(void)state;
 	for (r = 0; r < ARRAY_SIZE(rtts); r++) {
 		for (n = 0; n < 40; n++) {
 			double share = 1e6 * pow(10, rnd_in(0, 3000) / 1000.0);
@@ -874,12 +856,11 @@ static void slow_start_is_not_limited(void **state)
 }
 
 /* A demand that a flow does not use is lowered after 4 round trips, or 100 ms. */
-static void unused_start_ends(void **state)
+UNIT_TEST(unused_start_ends)
 {
 	static const double rtts[] = { 0.01, 0.04, 0.2 };
 	u32 r, n, steps;
 
-	(void)state;
 	for (r = 0; r < ARRAY_SIZE(rtts); r++) {
 		for (n = 0; n < 40; n++) {
 			double use = 4 * 12112 / rtts[r] + rnd_in(0, 5000000);
@@ -897,11 +878,10 @@ static void unused_start_ends(void **state)
 }
 
 /* A flow does not hold a demand by growing a little in each round trip. */
-static void slow_growth_does_not_prolong_the_start(void **state)
+UNIT_TEST(slow_growth_does_not_prolong_the_start)
 {
 	u32 percent;
 
-	(void)state;
 	for (percent = 0; percent <= 10; percent++) {
 		double use = 1e6;
 		struct starting flow =
@@ -929,11 +909,10 @@ static struct demand_sample windowed(u64 rate)
 }
 
 /* A flow that may send above its rate asks for twice its use, another one for more. */
-static void borrowers_ask_for_less(void **state)
+UNIT_TEST(borrowers_ask_for_less)
 {
 	u32 borrows;
 
-	(void)state;
 	for (borrows = 0; borrows < 2; borrows++) {
 		struct demand d = {};
 		struct demand_sample sample = windowed(8000000);
@@ -948,12 +927,11 @@ static void borrowers_ask_for_less(void **state)
 }
 
 /* Where windows reach a flow, but its use alone counts, its window changes nothing. */
-static void use_alone_ignores_windows(void **state)
+UNIT_TEST(use_alone_ignores_windows)
 {
 	struct demand d = {};
 	struct demand_sample sample = windowed(8000000);
 
-	(void)state;
 	sample.by_use = true;
 	demand_update(&d, &sample);
 	sample.now += DEMAND_STEP;
@@ -963,11 +941,10 @@ static void use_alone_ignores_windows(void **state)
 }
 
 /* What is borrowed for longer than a step becomes a part of the demand. */
-static void borrowed_rate_is_asked_for(void **state)
+UNIT_TEST(borrowed_rate_is_asked_for)
 {
 	u32 borrows;
 
-	(void)state;
 	for (borrows = 0; borrows < 2; borrows++) {
 		struct demand d = {};
 		struct demand_sample sample = windowed(7000000);
@@ -981,7 +958,7 @@ static void borrowed_rate_is_asked_for(void **state)
 	}
 }
 
-static void invalid_samples_are_ignored(void **state)
+UNIT_TEST(invalid_samples_are_ignored)
 {
 	struct demand d = {};
 	struct demand_sample sample = {
@@ -993,7 +970,6 @@ static void invalid_samples_are_ignored(void **state)
 	};
 	u32 n;
 
-	(void)state;
 	for (n = 0; n < 100; n++) {
 		assert_int_equal(demand_update(&d, &sample), 1000000);
 		switch (n % 4) {
@@ -1018,11 +994,10 @@ static void invalid_samples_are_ignored(void **state)
 }
 
 /* The first answer comes two round trips of slow start after the measured one began. */
-static void first_floor_is_what_slow_start_sends_then(void **state)
+UNIT_TEST(first_floor_is_what_slow_start_sends_then)
 {
 	const u64 speed = 3000000, packets = 100;
 
-	(void)state;
 	assert_int_equal(
 		demand_first_floor(speed, true, packets, 1500 * packets),
 		4 * speed);
@@ -1040,11 +1015,10 @@ static void first_floor_is_what_slow_start_sends_then(void **state)
 		speed);
 }
 
-static void start_ends_with_the_share(void **state)
+UNIT_TEST(start_ends_with_the_share)
 {
 	const u64 floor = 12000000, share = 8000000;
 
-	(void)state;
 	assert_true(demand_starts(floor, 0, share, false));
 	assert_true(demand_starts(floor, 1000000, share, false));
 	assert_true(demand_starts(floor, 1000000, 0, false));
@@ -1061,7 +1035,7 @@ static void start_ends_with_the_share(void **state)
 }
 
 /* Its start ends at 12 Mbit/s, or about the 8 that its links have stated. */
-static void session_waits_for_its_share(void **state)
+UNIT_TEST(session_waits_for_its_share)
 {
 	const struct session starting = {
 		.use.floor = 12000000,
@@ -1075,7 +1049,6 @@ static void session_waits_for_its_share(void **state)
 	};
 	struct session session = starting;
 
-	(void)state;
 	assert_int_equal(session_usable_rate(&session), 7000000);
 	/* It does not return to the default class. */
 	session.source.rate = 1000000;
@@ -1106,34 +1079,4 @@ static void session_waits_for_its_share(void **state)
 	assert_int_equal(session_usable_rate(&session), 0);
 }
 
-static const struct CMUnitTest tests[] = {
-	UNIT_TEST(steady_flows_keep_their_demand),
-	UNIT_TEST(demand_converges_to_use),
-	UNIT_TEST(greedy_flows_demand_their_share),
-	UNIT_TEST(rate_limited_tcp_keeps_its_demand),
-	UNIT_TEST(tcp_returns_unused_demand),
-	UNIT_TEST(slow_start_keeps_demand),
-	UNIT_TEST(acknowledgements_return_demand_soon),
-	UNIT_TEST(on_off_sources),
-	UNIT_TEST(demand_recovers_after_pause),
-	UNIT_TEST(initial_silence_restores_initial_demand),
-	UNIT_TEST(sparse_packets_rarely_change_demand),
-	UNIT_TEST(rising_rate_keeps_demand),
-	UNIT_TEST(growing_tcp_reaches_its_share),
-	UNIT_TEST(application_is_not_raised),
-	UNIT_TEST(demand_follows_the_application),
-	UNIT_TEST(bursts_do_not_oscillate),
-	UNIT_TEST(windowed_flow_recovers_after_pause),
-	UNIT_TEST(slow_start_is_not_limited),
-	UNIT_TEST(start_ends_with_the_share),
-	UNIT_TEST(session_waits_for_its_share),
-	UNIT_TEST(unused_start_ends),
-	UNIT_TEST(slow_growth_does_not_prolong_the_start),
-	UNIT_TEST(borrowers_ask_for_less),
-	UNIT_TEST(use_alone_ignores_windows),
-	UNIT_TEST(borrowed_rate_is_asked_for),
-	UNIT_TEST(first_floor_is_what_slow_start_sends_then),
-	UNIT_TEST(invalid_samples_are_ignored),
-};
-
-UNIT_MAIN(tests)
+UNIT_MAIN()

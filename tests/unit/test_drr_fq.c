@@ -301,21 +301,18 @@ static void in_lockstep(enum drr_fq_scheduler scheduler)
 	}
 }
 
-static void drr_matches_the_paper(void **state)
+UNIT_TEST(drr_matches_the_paper)
 {
-	(void)state;
 	in_lockstep(DRR_FQ_DRR);
 }
 
-static void rr_matches_round_robin(void **state)
+UNIT_TEST(rr_matches_round_robin)
 {
-	(void)state;
 	in_lockstep(DRR_FQ_RR);
 }
 
-static void scfq_matches_the_paper(void **state)
+UNIT_TEST(scfq_matches_the_paper)
 {
-	(void)state;
 	in_lockstep(DRR_FQ_SCFQ);
 }
 
@@ -354,12 +351,11 @@ static u32 longest_of(struct caller *c, const struct fp_heap *eager,
  * date. On average it inserts at most one flow for each packet sent, or each flow
  * that becomes backlogged.
  */
-static void drops_do_not_depend_on_when_the_heap_is_built(void **state)
+UNIT_TEST(drops_do_not_depend_on_when_the_heap_is_built)
 {
 	static const u32 sizes[] = { 1, 2, 17, 300, 3000 };
 	u32 i, k, builds = 0, drops = 0;
 
-	(void)state;
 	for (i = 0; i < 4 * ARRAY_SIZE(sizes); i++) {
 		u32 flows = sizes[i % ARRAY_SIZE(sizes)], load = 50, number;
 		void *memory = aligned_alloc(64, fp_heap_size(flows));
@@ -427,12 +423,11 @@ static u64 rounds_until_send(const struct caller *c, u32 number)
  * until it can send; among equals, the first in the ring from the current turn.
  * Flows before it in the ring have received one Quantum more than those after.
  */
-static void drr_at_range_limits(void **state)
+UNIT_TEST(drr_at_range_limits)
 {
 	static const u32 ends[] = { 1, 2, 3, 1514, (1U << 24) - 1, 1U << 24 };
 	u32 round, i;
 
-	(void)state;
 	for (round = 0; round < 4000; round++) {
 		u32 flows = rnd_in(1, 5);
 		struct caller c;
@@ -486,9 +481,8 @@ static void drr_at_range_limits(void **state)
 	}
 }
 
-static void over_limit(void **state)
+UNIT_TEST(over_limit)
 {
-	(void)state;
 	for (; unit_step < 1000000; unit_step++) {
 		struct drr_fq_params p = {
 			.limit = rnd_size(1, ~0U),
@@ -508,14 +502,13 @@ static void over_limit(void **state)
  * The mapping is monotonic, so the first hash of each flow determines the
  * number of hashes per flow.
  */
-static void hashes_are_uniform(void **state)
+UNIT_TEST(hashes_are_uniform)
 {
 	static const u32 sizes[] = { 1,	   2,	  3,	   1000,
 				     1024, 65537, 1048575, DRR_FQ_FLOWS_MAX };
 	const u64 hashes = 1ULL << 32;
 	u32 i, number;
 
-	(void)state;
 	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
 		struct drr_fq_params p = { .flows = sizes[i] };
 		u64 first = 0, end;
@@ -545,12 +538,11 @@ static void hashes_are_uniform(void **state)
 }
 
 /* All queues and heaps in use at once, in memory of exactly that size. */
-static void table_size(void **state)
+UNIT_TEST(table_size)
 {
 	static const u32 sizes[] = { 1, 2, 3, 4, 20, 36, 100, 1000, 1028 };
 	u32 i, number, scheduler;
 
-	(void)state;
 	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
 		for (scheduler = 0; scheduler <= DRR_FQ_SCHEDULER_MAX;
 		     scheduler++) {
@@ -608,11 +600,10 @@ static u32 band_head(const struct drr_fq_flow *queue)
  * credit; in any interval it sends at most a burst and an eighth of what the
  * flow sends, and, over a long time, not much less.
  */
-static void band_is_first_and_bounded(void **state)
+UNIT_TEST(band_is_first_and_bounded)
 {
 	const s64 burst = DRR_FQ_BAND_BURST;
 
-	(void)state;
 	while (unit_step < 2000000) {
 		u32 largest = rnd_size(1, 1514), i;
 		s64 excess = 0, lowest = 0;
@@ -649,12 +640,11 @@ static void band_is_first_and_bounded(void **state)
 }
 
 /* Without backlogged flows, it sends without credit, which is kept. */
-static void band_is_free_when_idle(void **state)
+UNIT_TEST(band_is_free_when_idle)
 {
 	struct drr_fq_band b;
 	u32 i;
 
-	(void)state;
 	drr_fq_band_init(&b);
 	band_length = 1500;
 	assert_false(drr_fq_band_is_next(&b, 0, band_head));
@@ -673,17 +663,4 @@ static void band_is_free_when_idle(void **state)
 	assert_int_equal(b.credit, DRR_FQ_BAND_BURST * DRR_FQ_BAND_SHARE);
 }
 
-static const struct CMUnitTest tests[] = {
-	UNIT_TEST(drr_matches_the_paper),
-	UNIT_TEST(rr_matches_round_robin),
-	UNIT_TEST(scfq_matches_the_paper),
-	UNIT_TEST(drops_do_not_depend_on_when_the_heap_is_built),
-	UNIT_TEST(drr_at_range_limits),
-	UNIT_TEST(over_limit),
-	UNIT_TEST(band_is_first_and_bounded),
-	UNIT_TEST(band_is_free_when_idle),
-	UNIT_TEST(hashes_are_uniform),
-	UNIT_TEST(table_size),
-};
-
-UNIT_MAIN(tests)
+UNIT_MAIN()

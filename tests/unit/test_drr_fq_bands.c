@@ -243,12 +243,11 @@ static void random_quanta(struct link *l, u32 from, u32 to)
 		l->params.quantum[band] = rnd_size(from, to);
 }
 
-static void quanta_of_shares(void **state)
+UNIT_TEST(quanta_of_shares)
 {
 	struct drr_fq_bands_params p;
 	u32 share;
 
-	(void)state;
 	drr_fq_bands_set_share(&p, DRR_FQ_BANDS_SHARE_DEFAULT);
 	assert_int_equal(p.quantum[NEW], 1500);
 	assert_int_equal(p.quantum[ASSIGNED], 1425);
@@ -264,12 +263,11 @@ static void quanta_of_shares(void **state)
 	}
 }
 
-static void other_marks_are_unassigned(void **state)
+UNIT_TEST(other_marks_are_unassigned)
 {
 	static const u32 others[] = { 0, 3, 4, 5, 0xffff, 0x10000, ~0U };
 	u32 i;
 
-	(void)state;
 	assert_int_equal(drr_fq_bands_of(1), NEW);
 	assert_int_equal(drr_fq_bands_of(2), ASSIGNED);
 	for (i = 0; i < ARRAY_SIZE(others); i++)
@@ -309,11 +307,10 @@ static u32 turns_next(struct turns *m, struct link *l)
 	}
 }
 
-static void decisions_equal_model(void **state)
+UNIT_TEST(decisions_equal_model)
 {
 	u32 round, i;
 
-	(void)state;
 	for (round = 0; round < 40; round++) {
 		u32 load = rnd_in(1, 4);
 		struct turns m = { .turn = NEW };
@@ -370,12 +367,11 @@ static u64 gap_moves(struct gap *gap, s64 by, u64 allowed)
 }
 
 /* Bands become idle and backlogged again; Quanta from 1 byte up. */
-static void pairs_share_by_quanta(void **state)
+UNIT_TEST(pairs_share_by_quanta)
 {
 	u64 reached = 0;
 	u32 round, i;
 
-	(void)state;
 	for (round = 0; round < 200; round++) {
 		static const u32 lengths[] = { 64, 1514, 9000, 65535, 1 };
 		struct gap gaps[BANDS][BANDS] = { 0 };
@@ -427,7 +423,7 @@ static void pairs_share_by_quanta(void **state)
 }
 
 /* Full load: 50, 47.5 and 2.5 %, for any sizes of packets, at each moment. */
-static void shares_at_full_load(void **state)
+UNIT_TEST(shares_at_full_load)
 {
 	static const u32 lengths[][BANDS] = {
 		{ 1500, 1500, 1500 }, { 64, 1500, 1500 },   { 1500, 1500, 64 },
@@ -436,7 +432,6 @@ static void shares_at_full_load(void **state)
 	};
 	u32 i, k, band, length;
 
-	(void)state;
 	for (i = 0; i < ARRAY_SIZE(lengths); i++) {
 		u64 sum = 0;
 		struct link l;
@@ -472,11 +467,10 @@ static void shares_at_full_load(void **state)
  * A band whose next packet arrives as soon as the last was sent is never
  * backlogged for long. It gets no more than its share.
  */
-static void short_queues_get_no_more(void **state)
+UNIT_TEST(short_queues_get_no_more)
 {
 	u32 band, other, k, length;
 
-	(void)state;
 	for (band = 0; band < BANDS; band++) {
 		u32 size = band == UNASSIGNED ? 64 : FULL;
 		struct link l;
@@ -514,11 +508,10 @@ static void short_queues_get_no_more(void **state)
  * each other band. If all have 1,500 bytes, a new one waits for two packets at
  * most, besides the one that is being sent.
  */
-static void latency_of_first_packet(void **state)
+UNIT_TEST(latency_of_first_packet)
 {
 	u32 band, other, k, length;
 
-	(void)state;
 	for (band = 0; band < BANDS; band++) {
 		u32 most = 0, turns, allowed = 0;
 		struct link l;
@@ -561,14 +554,13 @@ static void latency_of_first_packet(void **state)
  * New and unassigned packets flood the link. Assigned ones at 40 % of it have a
  * short queue: they get 45 % less the bound while they are backlogged.
  */
-static void floods_leave_others_their_share(void **state)
+UNIT_TEST(floods_leave_others_their_share)
 {
 	static const u32 max[BANDS] = { FULL, FULL, FULL };
 	u32 most = 0, k, length;
 	u64 sum = 0, due = 0, allowed;
 	struct link l;
 
-	(void)state;
 	link_begin(&l, 1);
 	allowed = FULL + bound_of_share(&l, ASSIGNED, max) / DRR_FQ_BANDS_ROUND;
 	for (k = 0; k < 100000; k++) {
@@ -589,13 +581,12 @@ static void floods_leave_others_their_share(void **state)
 }
 
 /* The link sends whenever a packet is queued, at its full rate to any band. */
-static void work_conserving(void **state)
+UNIT_TEST(work_conserving)
 {
 	u64 arrived = 0, sum = 0;
 	u32 i, band, length;
 	struct link l;
 
-	(void)state;
 	for (band = 0; band < BANDS; band++) {
 		link_begin(&l, 1);
 		for (i = 0; i < 1000; i++) {
@@ -624,12 +615,11 @@ static void work_conserving(void **state)
 }
 
 /* Within its bound, a control packet is the next that is sent, whatever waits. */
-static void control_is_next(void **state)
+UNIT_TEST(control_is_next)
 {
 	u32 k, band, length;
 	struct link l;
 
-	(void)state;
 	link_begin(&l, 1);
 	for (k = 0; k < 50000; k++) {
 		for (band = 0; band < BANDS; band++)
@@ -645,14 +635,13 @@ static void control_is_next(void **state)
 }
 
 /* Control packets flood the link: they get a ninth and a burst, bands the rest. */
-static void control_is_bounded(void **state)
+UNIT_TEST(control_is_bounded)
 {
 	static const u32 max[BANDS] = { FULL, FULL, FULL };
 	u64 sum = 0;
 	u32 k, band, length;
 	struct link l;
 
-	(void)state;
 	link_begin(&l, 1);
 	for (k = 0; k < 50000; k++) {
 		for (band = 0; band < BANDS; band++)
@@ -691,14 +680,13 @@ static u64 time_of(u32 length)
  * times as many arrive. Those sent waited for at most 100 ms, and those dropped
  * for longer (next_in_time() checks it); the share is used.
  */
-static void unassigned_wait_is_limited(void **state)
+UNIT_TEST(unassigned_wait_is_limited)
 {
 	static const u32 max[BANDS] = { FULL, FULL, FULL };
 	u64 due = 0, sum = 0, longest = 0;
 	u32 k, length, arrived = 0;
 	struct link l;
 
-	(void)state;
 	link_begin(&l, 1);
 	for (k = 0; k < 100000; k++) {
 		u64 waited;
@@ -731,12 +719,11 @@ static void unassigned_wait_is_limited(void **state)
 }
 
 /* All packets of the band are late: they are dropped, and others are sent. */
-static void late_packets_delay_nobody(void **state)
+UNIT_TEST(late_packets_delay_nobody)
 {
 	u32 length = 0, k;
 	struct link l;
 
-	(void)state;
 	link_begin(&l, 1);
 	for (k = 0; k < 100; k++)
 		arrive(&l, UNASSIGNED, FULL);
@@ -772,14 +759,13 @@ static void late_packets_delay_nobody(void **state)
  * One host floods the band from 1,000 ports. A host with one port, within half of
  * the band, loses nothing and sends what it has.
  */
-static void thousand_ports_gain_nothing(void **state)
+UNIT_TEST(thousand_ports_gain_nothing)
 {
 	u64 flood = 0, quiet = 0, due_flood = 0, due_quiet = 0;
 	u64 sent[2] = { 0 };
 	u32 k, length;
 	struct link l;
 
-	(void)state;
 	link_begin(&l, 2);
 	for (k = 0; k < 200000; k++) {
 		struct drr_fq_flow *flows = l.queues[UNASSIGNED].vars.flows;
@@ -812,12 +798,11 @@ static void thousand_ports_gain_nothing(void **state)
  * At a limit, the band that loses a packet has more than its share of the limit;
  * so one that has no more loses nothing.
  */
-static void drops_from_bands_above_their_share(void **state)
+UNIT_TEST(drops_from_bands_above_their_share)
 {
 	struct drr_fq_bands_params p;
 	u32 i;
 
-	(void)state;
 	drr_fq_bands_set_share(&p, DRR_FQ_BANDS_SHARE_DEFAULT);
 	assert_int_equal(drr_fq_bands_largest(&p, (u32[]){ 0, 0, 0 }),
 			 DRR_FQ_NONE);
@@ -847,11 +832,10 @@ static void drops_from_bands_above_their_share(void **state)
 }
 
 /* The largest packets and the smallest Quanta: no overflow, no long loop. */
-static void ends_of_ranges(void **state)
+UNIT_TEST(ends_of_ranges)
 {
 	u32 i, k, band, length;
 
-	(void)state;
 	for (i = 0; i < 8; i++) {
 		u64 sum = 0;
 		struct link l;
@@ -879,11 +863,10 @@ static void ends_of_ranges(void **state)
 }
 
 /* Steps have no gaps, and each is at most an eighth of its waits. */
-static void waits_in_steps(void **state)
+UNIT_TEST(waits_in_steps)
 {
 	u32 n, wait, last;
 
-	(void)state;
 	for (n = 0; n < DRR_FQ_WAITS; n++) {
 		wait = drr_fq_wait_of(n);
 		assert_int_equal(drr_fq_waits_step(wait), n);
@@ -899,13 +882,12 @@ static void waits_in_steps(void **state)
 	assert_int_equal(drr_fq_waits_step(UINT32_MAX), DRR_FQ_WAITS - 1);
 }
 
-static void waits_are_counted(void **state)
+UNIT_TEST(waits_are_counted)
 {
 	struct drr_fq_waits waits = {};
 	u64 sum = 0, count = 0;
 	u32 n, longest = 0;
 
-	(void)state;
 	for (; unit_step < 10000; unit_step++) {
 		u32 wait = rnd() >> rnd_in(0, 31), packets = rnd_in(1, 44);
 
@@ -919,25 +901,4 @@ static void waits_are_counted(void **state)
 	assert_int_equal(sum, count);
 }
 
-static const struct CMUnitTest tests[] = {
-	UNIT_TEST(quanta_of_shares),
-	UNIT_TEST(other_marks_are_unassigned),
-	UNIT_TEST(decisions_equal_model),
-	UNIT_TEST(pairs_share_by_quanta),
-	UNIT_TEST(shares_at_full_load),
-	UNIT_TEST(short_queues_get_no_more),
-	UNIT_TEST(latency_of_first_packet),
-	UNIT_TEST(floods_leave_others_their_share),
-	UNIT_TEST(work_conserving),
-	UNIT_TEST(control_is_next),
-	UNIT_TEST(control_is_bounded),
-	UNIT_TEST(unassigned_wait_is_limited),
-	UNIT_TEST(late_packets_delay_nobody),
-	UNIT_TEST(thousand_ports_gain_nothing),
-	UNIT_TEST(drops_from_bands_above_their_share),
-	UNIT_TEST(ends_of_ranges),
-	UNIT_TEST(waits_in_steps),
-	UNIT_TEST(waits_are_counted),
-};
-
-UNIT_MAIN(tests)
+UNIT_MAIN()

@@ -276,9 +276,8 @@ static void check_deficits(const struct run *r, u32 sender)
 	}
 }
 
-static void drr_fairness_bound(void **state)
+UNIT_TEST(drr_fairness_bound)
 {
-	(void)state;
 	CHECK(measure(DRR_FQ_DRR, false, check_deficits) >= 95,
 	      "bound not approached");
 }
@@ -299,9 +298,8 @@ static void check_tags(const struct run *r, u32 sender)
 	}
 }
 
-static void scfq_fairness_bound(void **state)
+UNIT_TEST(scfq_fairness_bound)
 {
-	(void)state;
 	CHECK(measure(DRR_FQ_SCFQ, false, check_tags) >= 95,
 	      "bound not approached");
 }
@@ -333,9 +331,8 @@ static u64 share_of_new(u32 flows, u32 backlogged_flows, u32 number)
 }
 
 /* A flow whose next packet arrives as soon as one is sent gets no advantage. */
-static void new_flows_get_no_more(void **state)
+UNIT_TEST(new_flows_get_no_more)
 {
-	(void)state;
 	assert_in_range(share_of_new(2, 1, 1), 4900, 5100);
 	assert_in_range(share_of_new(11, 10, 10), 900, 920);
 	/* A thousand of them take at most half of a flow's share from it. */
@@ -343,13 +340,12 @@ static void new_flows_get_no_more(void **state)
 }
 
 /* New flows are next, in the order of their arrival, and have a burst. */
-static void new_flows_are_first(void **state)
+UNIT_TEST(new_flows_are_first)
 {
 	const u32 quantum = 1000;
 	u32 first, i, burst = 0;
 	struct caller c;
 
-	(void)state;
 	caller_begin(&c, 300, quantum, DRR_FQ_DRR);
 	c.params.new_first = true;
 	for (i = 0; i < 1000; i++)
@@ -409,17 +405,15 @@ static void check_debts(const struct run *r, u32 sender)
 	}
 }
 
-static void rr_fairness_bound(void **state)
+UNIT_TEST(rr_fairness_bound)
 {
-	(void)state;
 	CHECK(measure(DRR_FQ_RR, false, check_nothing) == 100,
 	      "not round robin");
 }
 
 /* Those of DRR are sharp; SCFQ exceeds its bound without an AQM, 50 %. */
-static void fairness_bounds_with_aqm(void **state)
+UNIT_TEST(fairness_bounds_with_aqm)
 {
-	(void)state;
 	CHECK(measure(DRR_FQ_DRR, true, check_debts) >= 95,
 	      "bound not approached");
 	CHECK(measure(DRR_FQ_SCFQ, true, check_nothing) > 50,
@@ -434,11 +428,10 @@ static void fairness_bounds_with_aqm(void **state)
  * each turn, consecutive departures of a flow are a turn; and each flow sends m
  * Quantum in m turns, plus or minus less than Max.
  */
-static void drr_round_by_round(void **state)
+UNIT_TEST(drr_round_by_round)
 {
 	u32 round, i;
 
-	(void)state;
 	for (round = 0; round < 60; round++) {
 		u64 sent[FLOWS] = { 0 }, turns[FLOWS] = { 0 };
 		u32 sender, length, last = DRR_FQ_NONE, number, quantum;
@@ -499,11 +492,10 @@ static void drr_round_by_round(void **state)
  * flow, and that of the first flow once more: rounds are skipped only if it
  * cannot send after a whole one.
  */
-static void drr_work_per_decision(void **state)
+UNIT_TEST(drr_work_per_decision)
 {
 	u32 round, i, most = 0;
 
-	(void)state;
 	for (round = 0; round < 60; round++) {
 		bool more = true;
 		struct run r;
@@ -551,11 +543,10 @@ static void allow(const void *from, size_t size)
  * After 100,000 flows were active and 100 stay backlogged, the memory of the
  * others and of the heaps beyond 100 is poisoned: no access is allowed.
  */
-static void idle_flows_are_not_accessed(void **state)
+UNIT_TEST(idle_flows_are_not_accessed)
 {
 	u32 scheduler, number, i;
 
-	(void)state;
 	for (scheduler = 0; scheduler <= DRR_FQ_SCHEDULER_MAX; scheduler++) {
 		const struct fp_heap *heaps[2];
 		struct drr_fq_vars *v;
@@ -604,16 +595,4 @@ static void idle_flows_are_not_accessed(void **state)
 	}
 }
 
-static const struct CMUnitTest tests[] = {
-	UNIT_TEST(drr_fairness_bound),
-	UNIT_TEST(scfq_fairness_bound),
-	UNIT_TEST(rr_fairness_bound),
-	UNIT_TEST(fairness_bounds_with_aqm),
-	UNIT_TEST(new_flows_get_no_more),
-	UNIT_TEST(new_flows_are_first),
-	UNIT_TEST(drr_round_by_round),
-	UNIT_TEST(drr_work_per_decision),
-	UNIT_TEST(idle_flows_are_not_accessed),
-};
-
-UNIT_MAIN(tests)
+UNIT_MAIN()

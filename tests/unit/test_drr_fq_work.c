@@ -56,11 +56,10 @@ static void within(const char *what, u32 size, u64 most, u64 allowed)
 	      most, allowed);
 }
 
-static void heap_cost(void **state)
+UNIT_TEST(heap_cost)
 {
 	u32 i, k;
 
-	(void)state;
 	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
 		u32 size = sizes[i], levels = levels_of(size), item;
 		u64 rise = 0, sink = 0, gone = 0, back = 0, any = 0;
@@ -101,11 +100,10 @@ static u32 length_of(const struct drr_fq_flow *flow)
 /* The core does not access packets, so one length per flow suffices. */
 static const u32 lengths[] = { 64, 576, 1000, 1514 };
 
-static void core_cost(void **state)
+UNIT_TEST(core_cost)
 {
 	u32 i, k;
 
-	(void)state;
 	for (i = 0; i < ARRAY_SIZE(sizes) * 3; i++) {
 		u32 size = sizes[i / 3], levels = levels_of(size);
 		u64 arrive = 0, next = 0, send = 0, drop = 0, find = 0;
@@ -167,9 +165,4 @@ static void core_cost(void **state)
 	}
 }
 
-static const struct CMUnitTest tests[] = {
-	UNIT_TEST(heap_cost),
-	UNIT_TEST(core_cost),
-};
-
-UNIT_MAIN(tests)
+UNIT_MAIN()

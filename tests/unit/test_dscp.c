@@ -36,12 +36,11 @@ static void check(const struct dscp_table *t, u32 new, u32 assigned)
 	assert_int_equal(seen, MARKS);
 }
 
-static void each_mark_means_a_band_and_a_dscp(void **state)
+UNIT_TEST(each_mark_means_a_band_and_a_dscp)
 {
 	struct dscp_table t;
 	u32 marks[2];
 
-	(void)state;
 	for (marks[0] = 3; marks[0] < DSCP_COUNT; marks[0] += 4)
 		for (marks[1] = 3; marks[1] < DSCP_COUNT; marks[1] += 4) {
 			if (marks[0] == marks[1])
@@ -54,7 +53,7 @@ static void each_mark_means_a_band_and_a_dscp(void **state)
 }
 
 /* As the pages have it. */
-static void the_default_table(void **state)
+UNIT_TEST(the_default_table)
 {
 	static const u8 rows[][3] = {
 		{ 0, 3, 7 },	{ 1, 11, 15 },	{ 8, 19, 23 },	{ 18, 27, 31 },
@@ -64,7 +63,6 @@ static void the_default_table(void **state)
 	struct dscp_table t;
 	u32 n;
 
-	(void)state;
 	dscp_init(&t, marks);
 	for (n = 0; n < ARRAY_SIZE(rows); n++) {
 		assert_int_equal(t.mark[0][rows[n][0]], rows[n][1]);
@@ -75,12 +73,11 @@ static void the_default_table(void **state)
 	assert_int_equal(t.mark[1][48], 7);
 }
 
-static void chosen_marks_change_places(void **state)
+UNIT_TEST(chosen_marks_change_places)
 {
 	const u32 marks[] = { 7, 43 };
 	struct dscp_table t;
 
-	(void)state;
 	dscp_init(&t, marks);
 	assert_int_equal(t.mark[0][0], 7);
 	assert_int_equal(t.mark[1][0], 43);
@@ -88,10 +85,4 @@ static void chosen_marks_change_places(void **state)
 	assert_int_equal(t.mark[1][46], 47);
 }
 
-static const struct CMUnitTest tests[] = {
-	UNIT_TEST(each_mark_means_a_band_and_a_dscp),
-	UNIT_TEST(the_default_table),
-	UNIT_TEST(chosen_marks_change_places),
-};
-
-UNIT_MAIN(tests)
+UNIT_MAIN()

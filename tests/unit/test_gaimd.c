@@ -58,12 +58,11 @@ static const struct tcp_congestion_ops reno = {
 	.undo_cwnd = tcp_reno_undo_cwnd,
 };
 
-static void matches_mainline_reno(void **state)
+UNIT_TEST(matches_mainline_reno)
 {
 	struct sock a, b;
 	u32 window_max = 0;
 
-	(void)state;
 	for (; unit_step < 10000000; unit_step++) {
 		struct event e;
 
@@ -79,9 +78,8 @@ static void matches_mainline_reno(void **state)
 }
 
 /* Round-trips with random stretch ACKs, and losses in between. */
-static void alpha_per_round_trip(void **state)
+UNIT_TEST(alpha_per_round_trip)
 {
-	(void)state;
 	while (unit_step < 4000000) {
 		struct gaimd_params p = {
 			.alpha = rnd_size(GAIMD_ALPHA_MIN, GAIMD_ALPHA_MAX),
@@ -112,9 +110,8 @@ static void alpha_per_round_trip(void **state)
 	}
 }
 
-static void beta_for_every_window(void **state)
+UNIT_TEST(beta_for_every_window)
 {
-	(void)state;
 	for (; unit_step < 2000000; unit_step++) {
 		u32 cwnd = rnd_size(0, ~0U);
 		struct gaimd_params p = {
@@ -134,9 +131,8 @@ static void beta_for_every_window(void **state)
 }
 
 /* Marks multiply by beta_ecn, or by beta without it; losses always by beta. */
-static void ecn_marks_reduce_by_beta_ecn(void **state)
+UNIT_TEST(ecn_marks_reduce_by_beta_ecn)
 {
-	(void)state;
 	for (; unit_step < 1000000; unit_step++) {
 		u32 cwnd = rnd_size(0, ~0U);
 		struct gaimd_params p = {
@@ -155,13 +151,12 @@ static void ecn_marks_reduce_by_beta_ecn(void **state)
 }
 
 /* Seven rounds earn less than a packet, and so do seven more after a loss. */
-static void loss_clears_the_fraction(void **state)
+UNIT_TEST(loss_clears_the_fraction)
 {
 	struct gaimd_params p = { .alpha = 130, .beta = 999 };
 	struct gaimd_vars v = { 0 };
 	u32 cnt = 0, i;
 
-	(void)state;
 	for (i = 0; i < 7; i++)
 		assert_int_equal(gaimd_increase(&p, &v, &cnt, 100, ~0U, 100),
 				 100);
@@ -173,13 +168,12 @@ static void loss_clears_the_fraction(void **state)
 }
 
 /* The window stays from 1 to the clamp, and ACKs never reduce it. */
-static void random_calls(void **state)
+UNIT_TEST(random_calls)
 {
 	struct gaimd_params p = { 0 };
 	struct gaimd_vars v = { 0 };
 	u32 cnt = 0, cwnd = 0, before, clamp;
 
-	(void)state;
 	for (; unit_step < 5000000; unit_step++) {
 		if (unit_step % 100 == 0) {
 			p.alpha = rnd_size(GAIMD_ALPHA_MIN, GAIMD_ALPHA_MAX);
@@ -214,13 +208,4 @@ static void random_calls(void **state)
 	}
 }
 
-static const struct CMUnitTest tests[] = {
-	UNIT_TEST(matches_mainline_reno),
-	UNIT_TEST(alpha_per_round_trip),
-	UNIT_TEST(beta_for_every_window),
-	UNIT_TEST(ecn_marks_reduce_by_beta_ecn),
-	UNIT_TEST(loss_clears_the_fraction),
-	UNIT_TEST(random_calls),
-};
-
-UNIT_MAIN(tests)
+UNIT_MAIN()

@@ -30,13 +30,12 @@ static void flow_ack(struct flow *f, u32 inc, u32 acked)
 	f->cwnd = fp_growth_window(&f->growth, f->cnt, f->clamp);
 }
 
-static void exact_model(void **state)
+UNIT_TEST(exact_model)
 {
 	struct model m = { 0 };
 	struct flow f = { 0 };
 	u32 inc_max = 0, window_max = 0, set = 0;
 
-	(void)state;
 	for (; unit_step < 10000000; unit_step++) {
 		u32 acked, inc;
 
@@ -110,9 +109,8 @@ static void exact_model(void **state)
 }
 
 /* One ACK per packet and stretch ACKs up to a window give the same result. */
-static void stretch_acks_equal_single_acks(void **state)
+UNIT_TEST(stretch_acks_equal_single_acks)
 {
-	(void)state;
 	while (unit_step < 20000000) {
 		u32 cwnd = rnd_size(1, 5000), inc = rnd_size(1, INC_MAX);
 		struct flow single = { .cwnd = cwnd, .clamp = ~0U };
@@ -138,13 +136,12 @@ static void stretch_acks_equal_single_acks(void **state)
 }
 
 /* The same, with numbers that can be verified by hand. */
-static void window_long_ack_late_in_doubling_round(void **state)
+UNIT_TEST(window_long_ack_late_in_doubling_round)
 {
 	struct flow single = { .cwnd = 100, .clamp = ~0U };
 	struct flow stretched;
 	u32 i;
 
-	(void)state;
 	for (i = 0; i < 99; i++)
 		flow_ack(&single, 100000, 1);
 	assert_int_equal(single.cwnd, 199);
@@ -163,7 +160,7 @@ static void window_long_ack_late_in_doubling_round(void **state)
  * A round-trip acknowledges the packets in flight at its start: a window. After
  * n round-trips, the window has grown by exactly n times the increase.
  */
-static void increase_per_round_trip_is_exact(void **state)
+UNIT_TEST(increase_per_round_trip_is_exact)
 {
 	static const u32 incs[] = { 1,	  3,	10,    200,   310,    999,
 				    1000, 1001, 16000, 32000, 999999, INC_MAX };
@@ -171,7 +168,6 @@ static void increase_per_round_trip_is_exact(void **state)
 				       100, 1000, 65537, 999999, 1000000 };
 	size_t i, j;
 
-	(void)state;
 	for (i = 0; i < ARRAY_SIZE(incs); i++) {
 		for (j = 0; j < ARRAY_SIZE(windows); j++) {
 			struct flow f = { .cwnd = windows[j], .clamp = ~0U };
@@ -197,11 +193,10 @@ static void increase_per_round_trip_is_exact(void **state)
 }
 
 /* Within a round: after n packets, n / start of the increase. */
-static void increase_is_linear_within_round_trip(void **state)
+UNIT_TEST(increase_is_linear_within_round_trip)
 {
 	u32 inc, n;
 
-	(void)state;
 	for (inc = 1; inc <= INC_MAX; inc = inc * 3 + 1) {
 		struct flow f = { .cwnd = 777, .clamp = ~0U };
 
@@ -214,9 +209,8 @@ static void increase_is_linear_within_round_trip(void **state)
 }
 
 /* An ACK of n windows counts as n rounds, as in Reno. */
-static void ack_of_several_windows(void **state)
+UNIT_TEST(ack_of_several_windows)
 {
-	(void)state;
 	for (; unit_step < 1000000; unit_step++) {
 		u32 cwnd = rnd_size(1, 1000000), inc = rnd_size(1, INC_MAX);
 		u32 rounds = rnd_in(1, 4000);
@@ -233,12 +227,11 @@ static void ack_of_several_windows(void **state)
  * The stack resets the window whenever it has grown. The growth is then used
  * up: acknowledged packets must not grow the window twice.
  */
-static void growth_is_counted_once(void **state)
+UNIT_TEST(growth_is_counted_once)
 {
 	struct flow f = { .cwnd = 10, .clamp = ~0U };
 	u32 i, grown = 0;
 
-	(void)state;
 	for (i = 0; i < 10000; i++) {
 		flow_ack(&f, 900, 1);
 		grown += f.cwnd - 10;
@@ -250,11 +243,10 @@ static void growth_is_counted_once(void **state)
 }
 
 /* The count is kept across slow start and restart, as in Reno. */
-static void count_is_kept_when_the_stack_sets_the_window(void **state)
+UNIT_TEST(count_is_kept_when_the_stack_sets_the_window)
 {
 	struct flow f = { .cwnd = 100, .clamp = ~0U };
 
-	(void)state;
 	flow_ack(&f, 1000, 60);
 	f.cwnd = 80;
 	flow_ack(&f, 1000, 19);
@@ -273,11 +265,10 @@ static void count_is_kept_when_the_stack_sets_the_window(void **state)
 }
 
 /* A loss clears the fraction. */
-static void reset_clears_the_fraction(void **state)
+UNIT_TEST(reset_clears_the_fraction)
 {
 	struct flow f = { .cwnd = 10, .clamp = ~0U };
 
-	(void)state;
 	flow_ack(&f, 999, 10);
 	assert_int_equal(f.cwnd, 10);
 	fp_growth_reset(&f.growth);
@@ -288,13 +279,12 @@ static void reset_clears_the_fraction(void **state)
 }
 
 /* Windows up to 2^32 - 1 are exact and limited by the clamp. */
-static void maximum_windows(void **state)
+UNIT_TEST(maximum_windows)
 {
 	static const u32 windows[] = { 0x7fffffff, 0x80000000, 0xfffffc00,
 				       0xfffffffe, 0xffffffff };
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < ARRAY_SIZE(windows); i++) {
 		struct flow f = { .cwnd = windows[i], .clamp = ~0U };
 		u64 want = (u64)windows[i] + 1000;
@@ -322,11 +312,10 @@ static void maximum_windows(void **state)
  * A route with "cwnd lock 0" makes Linux set windows and clamps of 0. As with a
  * window of 1: growth goes on, and nothing is divided by 0.
  */
-static void windows_and_clamps_of_0_count_as_1(void **state)
+UNIT_TEST(windows_and_clamps_of_0_count_as_1)
 {
 	struct flow f = { .cwnd = 0, .clamp = 0 };
 
-	(void)state;
 	flow_ack(&f, 1000, 1);
 	assert_int_equal(f.cwnd, 1);
 	flow_ack(&f, 1000, 5);
@@ -337,18 +326,4 @@ static void windows_and_clamps_of_0_count_as_1(void **state)
 	assert_int_equal(f.cwnd, 2);
 }
 
-static const struct CMUnitTest tests[] = {
-	UNIT_TEST(exact_model),
-	UNIT_TEST(stretch_acks_equal_single_acks),
-	UNIT_TEST(window_long_ack_late_in_doubling_round),
-	UNIT_TEST(increase_per_round_trip_is_exact),
-	UNIT_TEST(increase_is_linear_within_round_trip),
-	UNIT_TEST(ack_of_several_windows),
-	UNIT_TEST(growth_is_counted_once),
-	UNIT_TEST(count_is_kept_when_the_stack_sets_the_window),
-	UNIT_TEST(reset_clears_the_fraction),
-	UNIT_TEST(maximum_windows),
-	UNIT_TEST(windows_and_clamps_of_0_count_as_1),
-};
-
-UNIT_MAIN(tests)
+UNIT_MAIN()

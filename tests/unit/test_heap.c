@@ -107,11 +107,10 @@ static u64 random_key(const struct model *m, u32 item, u32 kind)
 	}
 }
 
-static void random_operations(void **state)
+UNIT_TEST(random_operations)
 {
 	u32 c, round;
 
-	(void)state;
 	for (c = 0; c < ARRAY_SIZE(capacities); c++) {
 		u32 capacity = capacities[c];
 		u64 steps = capacity < 100 ? 40000 : 10000;
@@ -148,11 +147,10 @@ static void random_operations(void **state)
 }
 
 /* Heap sort, with complements for ascending order. */
-static void full_heap_is_sorted(void **state)
+UNIT_TEST(full_heap_is_sorted)
 {
 	u32 c;
 
-	(void)state;
 	for (c = 0; c < ARRAY_SIZE(capacities); c++) {
 		u64 flip = one_in(2) ? 0 : ~0ULL;
 		struct fp_heap heap;
@@ -180,11 +178,10 @@ static void full_heap_is_sorted(void **state)
 	}
 }
 
-static void heap_size(void **state)
+UNIT_TEST(heap_size)
 {
 	u32 capacity;
 
-	(void)state;
 	for (; unit_step < 1000000; unit_step++) {
 		u64 size, needed;
 
@@ -197,14 +194,13 @@ static void heap_size(void **state)
 	}
 }
 
-static void children_share_a_cache_line(void **state)
+UNIT_TEST(children_share_a_cache_line)
 {
 	struct fp_heap heap;
 	struct model m;
 	void *memory;
 	u32 parent;
 
-	(void)state;
 	begin(&heap, &m, &memory, 1000);
 	for (parent = 0; parent < 200; parent++) {
 		uintptr_t first = (uintptr_t)&heap.nodes[4 * parent + 1];
@@ -215,11 +211,4 @@ static void children_share_a_cache_line(void **state)
 	end(&m, memory);
 }
 
-static const struct CMUnitTest tests[] = {
-	UNIT_TEST(random_operations),
-	UNIT_TEST(full_heap_is_sorted),
-	UNIT_TEST(heap_size),
-	UNIT_TEST(children_share_a_cache_line),
-};
-
-UNIT_MAIN(tests)
+UNIT_MAIN()

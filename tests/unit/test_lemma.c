@@ -27,14 +27,13 @@ static const char *const claims[] = {
 	[LEMMA_STORED] = "the memory has another record",
 };
 
-static void test_lemma_holds(void **state)
+UNIT_TEST(test_lemma_holds)
 {
 	u64 in[IN_NUMBERS], out[OUT_NUMBERS];
 	u64 verdicts[SLBN_DROP_OVERUSE + 1] = { 0 };
 	u64 applies = 0, rises = 0, copies = 0, overflows = 0;
 	int n;
 
-	(void)state;
 	for (; unit_step < STATES; unit_step++) {
 		lemma_random(in);
 		lemma(in, out);
@@ -58,9 +57,8 @@ static void test_lemma_holds(void **state)
 }
 
 /* The lemma takes slbn_link_rotate() with a result of its division. */
-static void test_rotation_drops_only_the_previous_ledger(void **state)
+UNIT_TEST(test_rotation_drops_only_the_previous_ledger)
 {
-	(void)state;
 	for (; unit_step < STATES; unit_step++) {
 		const struct slbn_link_params p = { .epoch = rnd_in(0, 1000) };
 		const struct slbn_link_vars before = {
@@ -97,9 +95,4 @@ static void test_rotation_drops_only_the_previous_ledger(void **state)
 	}
 }
 
-static const struct CMUnitTest tests[] = {
-	UNIT_TEST(test_lemma_holds),
-	UNIT_TEST(test_rotation_drops_only_the_previous_ledger),
-};
-
-UNIT_MAIN(tests)
+UNIT_MAIN()

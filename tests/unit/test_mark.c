@@ -20,12 +20,11 @@ static struct mark opened(void)
 	return m;
 }
 
-static void nothing_is_new_before_an_answer(void **state)
+UNIT_TEST(nothing_is_new_before_an_answer)
 {
 	struct mark m = {};
 	u32 n;
 
-	(void)state;
 	assert_int_equal(mark_enter(&m, MS, FULL, false, false), MARK_OPENS);
 	for (n = 0; n < 100; n++)
 		assert_int_equal(mark_enter(&m, MS, FULL, false, false),
@@ -34,18 +33,17 @@ static void nothing_is_new_before_an_answer(void **state)
 	assert_int_equal(mark_enter(&m, MS, FULL, false, false), MARK_IS_NEW);
 }
 
-static void a_late_answer_to_who_has_a_rate(void **state)
+UNIT_TEST(a_late_answer_to_who_has_a_rate)
 {
 	struct mark m = {};
 
-	(void)state;
 	mark_enter(&m, MS, FULL, false, false);
 	assert_int_equal(mark_enter(&m, MS, FULL, false, true), MARK_NOT_NEW);
 	m.answered = 1;
 	assert_int_equal(mark_enter(&m, MS, FULL, false, true), MARK_NOT_NEW);
 }
 
-static void the_first_octets_are_new(void **state)
+UNIT_TEST(the_first_octets_are_new)
 {
 	u64 rated;
 
@@ -68,15 +66,13 @@ static void the_first_octets_are_new(void **state)
 		assert_int_equal(mark_enter(&m, 2 * MS, FULL, false, rated),
 				 MARK_NOT_NEW);
 	}
-	(void)state;
 }
 
-static void new_again_after_silence_without_a_rate(void **state)
+UNIT_TEST(new_again_after_silence_without_a_rate)
 {
 	struct mark m = opened();
 	u64 now = 2 * MS;
 
-	(void)state;
 	m.old = 1;
 	mark_depart(&m, DRR_FQ_BAND_UNASSIGNED, now, true);
 	now += MARK_WAIT_UNASSIGNED;
@@ -89,11 +85,10 @@ static void new_again_after_silence_without_a_rate(void **state)
 }
 
 /* From each band to each other, and from a packet that waits to be sent. */
-static void nothing_of_tcp_is_overtaken(void **state)
+UNIT_TEST(nothing_of_tcp_is_overtaken)
 {
 	u32 from, to, ordered;
 
-	(void)state;
 	for (from = 0; from < DRR_FQ_BANDS; from++)
 		for (to = 0; to < DRR_FQ_BANDS; to++)
 			for (ordered = 0; ordered < 2; ordered++) {
@@ -129,12 +124,11 @@ static u32 take_all(u64 *host, u64 *all, bool asked, u64 now, u64 duration)
 	return count;
 }
 
-static void a_burst_and_then_the_rate(void **state)
+UNIT_TEST(a_burst_and_then_the_rate)
 {
 	u64 now = 1000 * MS, host = 0, all = 0;
 	u32 burst = MARK_BURST / MS;
 
-	(void)state;
 	assert_int_equal(take_all(&host, &all, false, now, MS), burst);
 	assert_int_equal(all, 0);
 	for (; unit_step < 1000; unit_step++) {
@@ -145,12 +139,11 @@ static void a_burst_and_then_the_rate(void **state)
 	assert_int_equal(take_all(&host, &all, false, now, MS), burst);
 }
 
-static void who_floods_leaves_half_to_the_others(void **state)
+UNIT_TEST(who_floods_leaves_half_to_the_others)
 {
 	u64 now = 1000 * MS, hosts[3] = {}, all = 0;
 	u32 burst = MARK_BURST / MS, sums[3] = {}, n;
 
-	(void)state;
 	assert_int_equal(take_all(&hosts[0], &all, true, now, MS), burst / 2);
 	assert_int_equal(take_all(&hosts[1], &all, true, now, MS), burst / 4);
 	assert_int_equal(take_all(&hosts[2], &all, true, now, MS), burst / 8);
@@ -165,14 +158,4 @@ static void who_floods_leaves_half_to_the_others(void **state)
 		assert_in_range(sums[n], 3600, 4400);
 }
 
-static const struct CMUnitTest tests[] = {
-	UNIT_TEST(nothing_is_new_before_an_answer),
-	UNIT_TEST(a_late_answer_to_who_has_a_rate),
-	UNIT_TEST(the_first_octets_are_new),
-	UNIT_TEST(new_again_after_silence_without_a_rate),
-	UNIT_TEST(nothing_of_tcp_is_overtaken),
-	UNIT_TEST(a_burst_and_then_the_rate),
-	UNIT_TEST(who_floods_leaves_half_to_the_others),
-};
-
-UNIT_MAIN(tests)
+UNIT_MAIN()

@@ -209,31 +209,22 @@ static void sessions_join_and_leave(u32 most_weight)
 	}
 }
 
-static void without_weights(void **state)
+UNIT_TEST(without_weights)
 {
-	(void)state;
 	headroom = 0;
 	sessions_join_and_leave(1);
 }
 
-static void with_small_weights(void **state)
+UNIT_TEST(with_small_weights)
 {
-	(void)state;
 	headroom = 50;
 	sessions_join_and_leave(3);
 }
 
-static void with_all_weights(void **state)
+UNIT_TEST(with_all_weights)
 {
-	(void)state;
 	headroom = 500;
 	sessions_join_and_leave(NET_WEIGHT_MAX);
 }
 
-static const struct CMUnitTest tests[] = {
-	UNIT_TEST(without_weights),
-	UNIT_TEST(with_small_weights),
-	UNIT_TEST(with_all_weights),
-};
-
-UNIT_MAIN(tests)
+UNIT_MAIN()

@@ -9,12 +9,11 @@
 
 #include "userspace/slbnd/enforcement/rates.h"
 
-static void addresses_begin_with_their_first_octet(void **state)
+UNIT_TEST(addresses_begin_with_their_first_octet)
 {
 	static const u8 wanted[16] = { 192, 0, 2, 129 };
 	struct rates_key key = {};
 
-	(void)state;
 	/* As the program reads it from a packet, and slbnd from a flow. */
 	key.source[0] = rates_v4(inet_addr("192.0.2.129"));
 	assert_true(!memcmp(key.source, wanted, sizeof(wanted)));
@@ -35,13 +34,12 @@ static bool matches(const struct rates_prefix *prefix,
 	return true;
 }
 
-static void packets_match_the_prefix_of_their_host(void **state)
+UNIT_TEST(packets_match_the_prefix_of_their_host)
 {
 	const u8 hosts[4] = { 192, 0, 2 };
 	struct rates_prefix prefix = { .head = rates_prefix_head(4, 24) };
 	struct rates_prefix packet = { .head = rates_prefix_head(4, 128) };
 
-	(void)state;
 	memcpy(prefix.address, hosts, sizeof(hosts));
 	packet.address[0] = rates_v4(inet_addr("192.0.2.129"));
 	assert_true(matches(&prefix, &packet));
@@ -52,9 +50,4 @@ static void packets_match_the_prefix_of_their_host(void **state)
 	assert_false(matches(&prefix, &packet));
 }
 
-static const struct CMUnitTest tests[] = {
-	UNIT_TEST(addresses_begin_with_their_first_octet),
-	UNIT_TEST(packets_match_the_prefix_of_their_host),
-};
-
-UNIT_MAIN(tests)
+UNIT_MAIN()

@@ -88,11 +88,10 @@ static void check_path(const struct net *net, const struct session *session)
 	assert_int_equal(delay, distance[session->to]);
 }
 
-static void random_networks(void **state)
+UNIT_TEST(random_networks)
 {
 	u32 round, from, to, n, which, found = 0, missed = 0;
 
-	(void)state;
 	for (round = 0; round < 3000; round++) {
 		struct net net = {};
 
@@ -137,8 +136,4 @@ static void random_networks(void **state)
 	assert_true(missed > 300);
 }
 
-static const struct CMUnitTest tests[] = {
-	UNIT_TEST(random_networks),
-};
-
-UNIT_MAIN(tests)
+UNIT_MAIN()

@@ -7,11 +7,10 @@
 #include "slbn_net.h"
 
 /* After joins, leaves and changes, rates settle at the max-min reference. */
-static void rates_are_max_min(void **state)
+UNIT_TEST(rates_are_max_min)
 {
 	u32 round, n;
 
-	(void)state;
 	for (round = 0; round < 120; round++) {
 		bool ledgers = round % 2;
 
@@ -34,12 +33,11 @@ static void rates_are_max_min(void **state)
 }
 
 /* Rates that have settled stay correct with continuous losses. */
-static void losses_do_not_change_settled_rates(void **state)
+UNIT_TEST(losses_do_not_change_settled_rates)
 {
 	static const u32 losses[] = { 1000, 10000, 50000 };
 	u32 n, second;
 
-	(void)state;
 	for (n = 0; n < ARRAY_SIZE(losses); n++) {
 		net_clear();
 		make_network(40, 300, 7, 1000 * NET_MS, 256, 300 * NET_MS);
@@ -54,9 +52,8 @@ static void losses_do_not_change_settled_rates(void **state)
 }
 
 /* The paper's form does not recover from losses: hence the ledgers. */
-static void paper_form_does_not_recover_from_losses(void **state)
+UNIT_TEST(paper_form_does_not_recover_from_losses)
 {
-	(void)state;
 	net_clear();
 	make_network(40, 300, 7, 0, 0, 300 * NET_MS);
 	net.loss = 10000;
@@ -126,7 +123,7 @@ static void corrupt_ledgers(void)
 }
 
 /* Rates are correct two epochs and some cycles after any fault. */
-static void rates_recover_from_faults(void **state)
+UNIT_TEST(rates_recover_from_faults)
 {
 	static void (*const faults[])(void) = {
 		kill_sessions,
@@ -136,7 +133,6 @@ static void rates_recover_from_faults(void **state)
 	};
 	u32 n, round;
 
-	(void)state;
 	for (round = 0; round < 6; round++) {
 		net_clear();
 		net.commit = round % 2;
@@ -161,11 +157,10 @@ static u16 mask_tag_at(const struct slbn_link_params *p,
 }
 
 /* The share stays in range with any valid packets, and then recovers. */
-static void links_recover_from_forged_packets(void **state)
+UNIT_TEST(links_recover_from_forged_packets)
 {
 	u32 round, n;
 
-	(void)state;
 	for (round = 0; round < 4; round++) {
 		net_clear();
 		net.commit = round % 2;
@@ -204,11 +199,10 @@ static void check_exceeds(const struct slbn_link_params *p,
 }
 
 /* Any sums, also those of errors, and rates next to the share. */
-static void share_exceeds_what_it_is_above(void **state)
+UNIT_TEST(share_exceeds_what_it_is_above)
 {
 	u32 n;
 
-	(void)state;
 	for (n = 0; n < 300000; n++, unit_step++) {
 		const struct slbn_link_params p = { .P = rnd() >>
 							 rnd_in(24, 63) };
@@ -231,7 +225,7 @@ static void share_exceeds_what_it_is_above(void **state)
 }
 
 /* 10^6 sessions of 1 Tbit/s each join and leave without an overflow. */
-static void million_sessions_do_not_overflow(void **state)
+UNIT_TEST(million_sessions_do_not_overflow)
 {
 	const struct slbn_link_params p = {
 		.C = 1000000000000ULL,
@@ -241,7 +235,6 @@ static void million_sessions_do_not_overflow(void **state)
 	struct slbn_link_vars v = { .memory = NULL };
 	u32 n;
 
-	(void)state;
 	slbn_link_init(&v, 0, 0, 1);
 	for (n = 0; n < 1000000; n++, unit_step++) {
 		struct slbn_packet pkt = {
@@ -278,13 +271,12 @@ static void million_sessions_do_not_overflow(void **state)
 }
 
 /* Sums over both ledgers, which packets that lie may make this large. */
-static void sums_of_both_ledgers_do_not_overflow(void **state)
+UNIT_TEST(sums_of_both_ledgers_do_not_overflow)
 {
 	const struct slbn_link_params p = { .C = 1000 * MEGA, .P = 900 * MEGA };
 	const u64 sums[] = { 5, ~0ULL - 5, ~0ULL };
 	u32 n, m;
 
-	(void)state;
 	for (n = 0; n < ARRAY_SIZE(sums); n++)
 		for (m = !n; m < ARRAY_SIZE(sums); m++) {
 			const struct slbn_link_vars v = {
@@ -297,15 +289,4 @@ static void sums_of_both_ledgers_do_not_overflow(void **state)
 		}
 }
 
-static const struct CMUnitTest tests[] = {
-	UNIT_TEST(rates_are_max_min),
-	UNIT_TEST(losses_do_not_change_settled_rates),
-	UNIT_TEST(paper_form_does_not_recover_from_losses),
-	UNIT_TEST(rates_recover_from_faults),
-	UNIT_TEST(links_recover_from_forged_packets),
-	UNIT_TEST(share_exceeds_what_it_is_above),
-	UNIT_TEST(million_sessions_do_not_overflow),
-	UNIT_TEST(sums_of_both_ledgers_do_not_overflow),
-};
-
-UNIT_MAIN(tests)
+UNIT_MAIN()

@@ -33,13 +33,12 @@ static u64 random_gap(u64 mean)
 }
 
 /* 5 % of 1 Mbit/s: each gap earns less than a bit. */
-static void test_bucket_is_exact_on_slow_links(void **state)
+UNIT_TEST(test_bucket_is_exact_on_slow_links)
 {
 	struct slbn_bucket bucket = { 0 };
 	const u64 rate = 50000;
 	u64 sum, start = 1700000000 * SECOND;
 
-	(void)state;
 	slbn_bucket_set_rate(&bucket, rate);
 	assert_true(slbn_bucket_take(&bucket, 65536, start));
 	assert_false(slbn_bucket_take(&bucket, 1, start));
@@ -48,9 +47,8 @@ static void test_bucket_is_exact_on_slow_links(void **state)
 }
 
 /* More packets than the limit, of random gaps, from 64 kbit/s to 100 Gbit/s. */
-static void test_bucket_passes_its_rate(void **state)
+UNIT_TEST(test_bucket_passes_its_rate)
 {
-	(void)state;
 	for (int n = 0; n < 300; n++) {
 		u64 rate = 64000 * (u64)rnd_size(1, 1562500);
 		u32 bits = rnd_size(672, 8 * 1514);
@@ -70,7 +68,7 @@ static void test_bucket_passes_its_rate(void **state)
 	}
 }
 
-static void test_bucket_is_as_deep_as_100_ms(void **state)
+UNIT_TEST(test_bucket_is_as_deep_as_100_ms)
 {
 	static const struct {
 		u64 rate, depth;
@@ -82,7 +80,6 @@ static void test_bucket_is_as_deep_as_100_ms(void **state)
 		{ 1000000000000, 10000000000 },
 	};
 
-	(void)state;
 	for (size_t n = 0; n < ARRAY_SIZE(expected); n++) {
 		u64 rate = expected[n].rate, left = expected[n].depth;
 		struct slbn_bucket bucket = { 0 };
@@ -104,11 +101,10 @@ static void test_bucket_is_as_deep_as_100_ms(void **state)
 }
 
 /* The function of CPython's hash() of bytes, with a key of 0. */
-static void test_siphash13_of_known_words(void **state)
+UNIT_TEST(test_siphash13_of_known_words)
 {
 	static const u64 m[2] = { 1, 2 }, k[2] = { 0, 0 };
 
-	(void)state;
 	assert_int_equal(fp_siphash13(m, k), 0xfb058313e6201d48);
 }
 
@@ -149,13 +145,12 @@ static void count_rows(const u64 (*id)[2], u32 *fullest, u32 *evicted)
  * random ones: of 16,384 in 2^18 rows, a row has 5 or more with a probability
  * of 0.2, and 8 with 10^-9.
  */
-static void test_chosen_sessions_spread_over_the_rows(void **state)
+UNIT_TEST(test_chosen_sessions_spread_over_the_rows)
 {
 	u64(*id)[2] = calloc(CHOSEN, sizeof(*id));
 	u32 word, shift, n, fullest, evicted;
 	u64 base[2] = { rnd(), rnd() };
 
-	(void)state;
 	assert_non_null(id);
 	for (word = 0; word < 2; word++) {
 		for (shift = 0; shift <= 50; shift++, unit_step++) {
@@ -173,12 +168,4 @@ static void test_chosen_sessions_spread_over_the_rows(void **state)
 	free(id);
 }
 
-static const struct CMUnitTest tests[] = {
-	UNIT_TEST(test_bucket_is_exact_on_slow_links),
-	UNIT_TEST(test_bucket_passes_its_rate),
-	UNIT_TEST(test_bucket_is_as_deep_as_100_ms),
-	UNIT_TEST(test_siphash13_of_known_words),
-	UNIT_TEST(test_chosen_sessions_spread_over_the_rows),
-};
-
-UNIT_MAIN(tests)
+UNIT_MAIN()

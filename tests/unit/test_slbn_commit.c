@@ -287,12 +287,11 @@ static void leave_all(void)
 }
 
 /* Every step has the result of the second implementation. */
-static void commit_matches_its_rules(void **state)
+UNIT_TEST(commit_matches_its_rules)
 {
 	static const u32 losses[] = { 0, 1000, 10000, 50000 };
 	u32 round, n;
 
-	(void)state;
 	for (round = 0; round < 40; round++) {
 		/* Without losses neither ledgers nor memory are needed. */
 		bool lossy = round % 2;
@@ -321,7 +320,7 @@ static void commit_matches_its_rules(void **state)
  * capacity, and the sum of what was recorded last. When losses end, rates
  * settle at the weighted max-min reference.
  */
-static void links_are_never_promised_twice(void **state)
+UNIT_TEST(links_are_never_promised_twice)
 {
 	static const u32 losses[] = { 0, 1000, 10000, 50000, 200000 };
 	static const u32 rows[] = { 0, 1, ALL_SESSIONS, ALL_SESSIONS };
@@ -331,7 +330,6 @@ static void links_are_never_promised_twice(void **state)
 	u64 lapsed = 0, packets = 0;
 	u32 round, n;
 
-	(void)state;
 	for (round = 0; round < rounds; round++) {
 		u32 memory = rows[rnd_in(0, ARRAY_SIZE(rows) - 1)];
 		bool restarts = one_in(2);
@@ -388,11 +386,10 @@ static void links_are_never_promised_twice(void **state)
 }
 
 /* With headroom and weights, after joins, leaves and changes, without losses. */
-static void rates_are_weighted_max_min(void **state)
+UNIT_TEST(rates_are_weighted_max_min)
 {
 	u32 round;
 
-	(void)state;
 	for (round = 0; round < 60; round++) {
 		draw_settings();
 		net.checks = NET_CHECK_ALL;
@@ -412,7 +409,7 @@ static void rates_are_weighted_max_min(void **state)
 }
 
 /* A rate that is settled stays, with losses that go on. */
-static void losses_do_not_change_settled_rates(void **state)
+UNIT_TEST(losses_do_not_change_settled_rates)
 {
 	static const struct {
 		u32 loss;
@@ -425,7 +422,6 @@ static void losses_do_not_change_settled_rates(void **state)
 	};
 	u32 n, second;
 
-	(void)state;
 	for (n = 0; n < ARRAY_SIZE(ways); n++) {
 		net_clear();
 		net.commit = true;
@@ -494,14 +490,13 @@ static struct starved starve(u32 loss, u32 rows)
  * are used, and 1.4, 2.4 and 1.0 % ended. With memory for all, what ended is all
  * that is missing.
  */
-static void small_memory_starves_but_is_safe(void **state)
+UNIT_TEST(small_memory_starves_but_is_safe)
 {
 	static const u32 losses[] = { 1000, 10000, 50000 };
 	static const u32 rows[] = { 2, 0, ALL_SESSIONS };
 	u64 random = unit_random;
 	u32 n, m, i;
 
-	(void)state;
 	for (n = 0; n < ARRAY_SIZE(losses); n++) {
 		for (m = 0; m < ARRAY_SIZE(rows); m++) {
 			bool all = rows[m] == ALL_SESSIONS;
@@ -532,12 +527,11 @@ static void small_memory_starves_but_is_safe(void **state)
 }
 
 /* Thousands of sessions on one link settle; roundings do not add up. */
-static void thousands_of_sessions_settle(void **state)
+UNIT_TEST(thousands_of_sessions_settle)
 {
 	static const u32 weights[] = { 1, 10, SLBN_WEIGHT_MAX };
 	u32 n, i;
 
-	(void)state;
 	for (n = 0; n < ARRAY_SIZE(weights); n++) {
 		struct net_error error;
 		u64 settled;
@@ -605,11 +599,10 @@ static void reroute(struct net_session *session, const u32 *path, u32 hops)
  * exceed their capacity by at most what they held, and not when rates have
  * settled again; and rates settle at the reference of the new paths.
  */
-static void reroutes_exceed_by_the_moved_rates(void **state)
+UNIT_TEST(reroutes_exceed_by_the_moved_rates)
 {
 	u32 round, n;
 
-	(void)state;
 	for (round = 0; round < 40; round++) {
 		draw_settings();
 		net.checks = NET_CHECK_RATES | NET_CHECK_HELD | NET_CHECK_A;
@@ -648,13 +641,12 @@ static void reroutes_exceed_by_the_moved_rates(void **state)
  * The capacity of links falls while they are used: what was held before is the
  * limit until the plan has brought it down, and A only falls meanwhile.
  */
-static void lower_capacity_is_reached_from_above(void **state)
+UNIT_TEST(lower_capacity_is_reached_from_above)
 {
 	u64 longest = 0;
 	u32 round, n;
 	u64 start;
 
-	(void)state;
 	for (round = 0; round < 40; round++) {
 		draw_settings();
 		net.loss = one_in(2) ? 10000 : 0;
@@ -717,13 +709,12 @@ static enum slbn_source_event round_trip(struct slbn_source *src, u64 now)
  * A lease ends while its packet is retransmitted, and others take the room: the
  * acknowledgment, which is in time for the packet's own lease, assigns nothing.
  */
-static void late_retransmission_claims_nothing(void **state)
+UNIT_TEST(late_retransmission_claims_nothing)
 {
 	const u64 ids[2][2] = { { 1 }, { 2 } };
 	struct slbn_source a, b;
 	u32 rows;
 
-	(void)state;
 	for (rows = 0; rows < 2; rows++) {
 		net_clear();
 		net.commit = true;
@@ -755,13 +746,12 @@ static void late_retransmission_claims_nothing(void **state)
 }
 
 /* MUST 5 of docs/protocol.md: where a clock steps back, no ledger is dropped. */
-static void clock_that_steps_back_drops_nothing(void **state)
+UNIT_TEST(clock_that_steps_back_drops_nothing)
 {
 	struct slbn_source src;
 	const u64 id[2] = { 1 };
 	struct net_link *link;
 
-	(void)state;
 	net_clear();
 	net.commit = true;
 	net_add_link(100 * MEGA, NET_MS, EPOCH, ALL_SESSIONS);
@@ -784,11 +774,10 @@ static void clock_that_steps_back_drops_nothing(void **state)
  * before: no session gets what others still use, as it is quiet until then (MUST 8
  * of docs/protocol.md).
  */
-static void quiet_link_waits_for_leases_of_before(void **state)
+UNIT_TEST(quiet_link_waits_for_leases_of_before)
 {
 	struct net_link *link = &net.links[0];
 
-	(void)state;
 	net_clear();
 	net.commit = true;
 	net.checks = NET_CHECK_RATES;
@@ -822,13 +811,12 @@ static void quiet_link_waits_for_leases_of_before(void **state)
  *	a --- link 0, the queue --- link 1 --- destination
  *	b ------------------------- link 1 --- destination
  */
-static void growing_queue_delays_no_data_beyond_the_lease(void **state)
+UNIT_TEST(growing_queue_delays_no_data_beyond_the_lease)
 {
 	static const u64 grown[] = { 0, 20, 50, 100 };
 	struct net_session *a = &net.sessions[0], *b = &net.sessions[1];
 	u32 n;
 
-	(void)state;
 	for (n = 0; n < ARRAY_SIZE(grown); n++) {
 		net_clear();
 		net.commit = true;
@@ -866,7 +854,7 @@ static void growing_queue_delays_no_data_beyond_the_lease(void **state)
  * A source states a higher use than it was granted: a link that remembers it
  * drops the packet in either direction, so the source gets no further rate.
  */
-static void overuse_is_dropped(void **state)
+UNIT_TEST(overuse_is_dropped)
 {
 	const u64 id[2] = { 1 };
 	struct slbn_link_stats *stats;
@@ -877,7 +865,6 @@ static void overuse_is_dropped(void **state)
 	struct net_link *link;
 	u32 n;
 
-	(void)state;
 	net_clear();
 	net.commit = true;
 	net_add_link(100 * MEGA, NET_MS, EPOCH, 1);
@@ -923,12 +910,11 @@ static void overuse_is_dropped(void **state)
  * Retransmissions come too early, and the memory has forgotten most sessions: it
  * is no less safe than none, and drops no packet as overuse.
  */
-static void early_copies_do_not_mislead_a_small_memory(void **state)
+UNIT_TEST(early_copies_do_not_mislead_a_small_memory)
 {
 	u32 rounds = networks(120);
 	u32 round, n;
 
-	(void)state;
 	for (round = 0; round < rounds; round++) {
 		bool restarts = one_in(3);
 
@@ -974,13 +960,12 @@ static struct slbn_packet counted_at(struct net_link *link, u64 number,
  * Two links whose ledgers have the same tag: of the sessions that move from one to
  * the other, the second one takes one in 65,535 for its own, not all.
  */
-static void equal_tags_mislead_few_sessions(void **state)
+UNIT_TEST(equal_tags_mislead_few_sessions)
 {
 	static const u32 sessions = 1000000;
 	struct net_link *from, *to;
 	u32 n;
 
-	(void)state;
 	net_clear();
 	net_add_link(100 * MEGA, NET_MS, 0, 0);
 	net_add_link(100 * MEGA, NET_MS, 0, 0);
@@ -1004,22 +989,4 @@ static void equal_tags_mislead_few_sessions(void **state)
 	net_clear();
 }
 
-static const struct CMUnitTest tests[] = {
-	UNIT_TEST(commit_matches_its_rules),
-	UNIT_TEST(links_are_never_promised_twice),
-	UNIT_TEST(rates_are_weighted_max_min),
-	UNIT_TEST(losses_do_not_change_settled_rates),
-	UNIT_TEST(small_memory_starves_but_is_safe),
-	UNIT_TEST(thousands_of_sessions_settle),
-	UNIT_TEST(reroutes_exceed_by_the_moved_rates),
-	UNIT_TEST(lower_capacity_is_reached_from_above),
-	UNIT_TEST(late_retransmission_claims_nothing),
-	UNIT_TEST(clock_that_steps_back_drops_nothing),
-	UNIT_TEST(quiet_link_waits_for_leases_of_before),
-	UNIT_TEST(growing_queue_delays_no_data_beyond_the_lease),
-	UNIT_TEST(overuse_is_dropped),
-	UNIT_TEST(early_copies_do_not_mislead_a_small_memory),
-	UNIT_TEST(equal_tags_mislead_few_sessions),
-};
-
-UNIT_MAIN(tests)
+UNIT_MAIN()

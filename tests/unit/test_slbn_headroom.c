@@ -48,13 +48,12 @@ static void start_idle(struct slbn_headroom *v, u64 *now)
 	assert_int_equal(slbn_headroom_plan(&params, v), RATE - REST);
 }
 
-static void plan_falls_at_once_and_rises_after_four_epochs(void **state)
+UNIT_TEST(plan_falls_at_once_and_rises_after_four_epochs)
 {
 	struct slbn_headroom v;
 	u64 now = 7, plan, reserve;
 	u32 n;
 
-	(void)state;
 	start_idle(&v, &now);
 	/* The reserve has an eighth and a step more, in steps. */
 	plan = epoch_of(&v, &now, 2 * MEGA);
@@ -91,11 +90,10 @@ static void plan_falls_at_once_and_rises_after_four_epochs(void **state)
 			 RATE - REST - 2 * SHARE + (RATE - REST - plan));
 }
 
-static void idle_links_forget_at_the_same_pace(void **state)
+UNIT_TEST(idle_links_forget_at_the_same_pace)
 {
 	u32 idle;
 
-	(void)state;
 	for (idle = 1; idle < 8; idle++) {
 		struct slbn_headroom v;
 		u64 now = T, low;
@@ -118,13 +116,12 @@ static void idle_links_forget_at_the_same_pace(void **state)
 }
 
 /* Whoever cannot or could not measure reserves all of the share. */
-static void unmeasured_traffic_has_its_share(void **state)
+UNIT_TEST(unmeasured_traffic_has_its_share)
 {
 	u64 least = RATE - REST - SHARE, now = 5;
 	struct slbn_headroom v;
 	u32 n, round;
 
-	(void)state;
 	slbn_headroom_init(&v, 0);
 	assert_int_equal(slbn_headroom_plan(&params, &v), least);
 	slbn_headroom_update(&params, &v, 100 * T);
@@ -139,12 +136,11 @@ static void unmeasured_traffic_has_its_share(void **state)
 	}
 }
 
-static void measurements_are_rates_of_the_time_between(void **state)
+UNIT_TEST(measurements_are_rates_of_the_time_between)
 {
 	u64 now = 5, plan, sent;
 	struct slbn_headroom v;
 
-	(void)state;
 	start_idle(&v, &now);
 	sent = v.measured + 2 * MEGA / 8;
 	/* Not before most of an epoch is over. */
@@ -170,13 +166,12 @@ static void measurements_are_rates_of_the_time_between(void **state)
 }
 
 /* Somewhat early or late: each measures, but often is not more often. */
-static void each_epoch_is_measured_once(void **state)
+UNIT_TEST(each_epoch_is_measured_once)
 {
 	u64 start = 7, now;
 	struct slbn_headroom v;
 	u32 n, measured = 0;
 
-	(void)state;
 	slbn_headroom_init(&v, start);
 	for (n = 1; n < 1000; n++) {
 		now = start + n * T + rnd_in(0, T / 20);
@@ -189,11 +184,10 @@ static void each_epoch_is_measured_once(void **state)
 }
 
 /* Any parameters and loads: no overflow, the bounds, at most a move per epoch. */
-static void plans_stay_in_their_bounds(void **state)
+UNIT_TEST(plans_stay_in_their_bounds)
 {
 	u32 round, n;
 
-	(void)state;
 	for (round = 0; round < 20000; round++) {
 		struct slbn_headroom_params p = {
 			.C = 999 + any(1000000000000ULL - 999),
@@ -296,12 +290,11 @@ static u32 all_moves(void)
 }
 
 /* Plans and rates rest for 100 epochs where the load rests. */
-static void plans_rest_where_the_load_rests(void **state)
+UNIT_TEST(plans_rest_where_the_load_rests)
 {
 	static const u64 pauses[] = { 5 * NET_MS, 50 * NET_MS, T / 4 };
 	u32 n, round, moves;
 
-	(void)state;
 	for (round = 0; round < 6; round++) {
 		make_links(LINKS, pauses[round % 3]);
 		/* Constant unassigned traffic, 0 to more than its share. */
@@ -330,12 +323,11 @@ static void plans_rest_where_the_load_rests(void **state)
  * A host that pulses, at periods of T to 4 T with any phase, at most doubles the
  * control packets, and the plan does not follow it.
  */
-static void pulses_at_most_double_control_packets(void **state)
+UNIT_TEST(pulses_at_most_double_control_packets)
 {
 	static const u64 lengths[] = { T / 100, T / 2, T };
 	u32 period, length;
 
-	(void)state;
 	for (period = 4; period <= 16; period += 2) {
 		for (length = 0; length < ARRAY_SIZE(lengths); length++) {
 			u64 quiet, pulsing;
@@ -365,12 +357,11 @@ static void pulses_at_most_double_control_packets(void **state)
  * The worst that a host can do: a step more in each epoch, then nothing until the
  * plan has risen. It moves the plan in most epochs.
  */
-static void ramps_at_most_double_control_packets(void **state)
+UNIT_TEST(ramps_at_most_double_control_packets)
 {
 	u64 quiet, ramping, before;
 	u32 n, moves;
 
-	(void)state;
 	make_links(1, T / 4);
 	pulse(0, 0, 0, 30);
 	quiet = pulse(0, 0, 0, 112);
@@ -387,16 +378,4 @@ static void ramps_at_most_double_control_packets(void **state)
 	net_clear();
 }
 
-static const struct CMUnitTest tests[] = {
-	UNIT_TEST(plan_falls_at_once_and_rises_after_four_epochs),
-	UNIT_TEST(idle_links_forget_at_the_same_pace),
-	UNIT_TEST(unmeasured_traffic_has_its_share),
-	UNIT_TEST(measurements_are_rates_of_the_time_between),
-	UNIT_TEST(each_epoch_is_measured_once),
-	UNIT_TEST(plans_stay_in_their_bounds),
-	UNIT_TEST(plans_rest_where_the_load_rests),
-	UNIT_TEST(pulses_at_most_double_control_packets),
-	UNIT_TEST(ramps_at_most_double_control_packets),
-};
-
-UNIT_MAIN(tests)
+UNIT_MAIN()

@@ -420,11 +420,10 @@ static void drain(void)
 }
 
 /* 10^6 calls of tasks have the same effect in the core and in the paper. */
-static void paper_form_is_the_paper(void **state)
+UNIT_TEST(paper_form_is_the_paper)
 {
 	u64 next;
 
-	(void)state;
 	corrections = ALL_CORRECTIONS;
 	while (unit_step < CALLS) {
 		random_network();
@@ -435,11 +434,10 @@ static void paper_form_is_the_paper(void **state)
 }
 
 /* Without any one of the corrections, there are differences. */
-static void core_has_each_correction(void **state)
+UNIT_TEST(core_has_each_correction)
 {
 	unsigned int without;
 
-	(void)state;
 	for (without = 1; without < ALL_CORRECTIONS; without <<= 1) {
 		u64 last = unit_step + CALLS;
 
@@ -453,9 +451,4 @@ static void core_has_each_correction(void **state)
 	}
 }
 
-static const struct CMUnitTest tests[] = {
-	UNIT_TEST(paper_form_is_the_paper),
-	UNIT_TEST(core_has_each_correction),
-};
-
-UNIT_MAIN(tests)
+UNIT_MAIN()

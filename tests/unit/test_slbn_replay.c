@@ -150,13 +150,12 @@ static void replay_at_link(struct run *run, u32 recorded, u32 rows)
 	free(run->vars.memory);
 }
 
-static void replayed_sessions_are_counted_once_for_two_epochs(void **state)
+UNIT_TEST(replayed_sessions_are_counted_once_for_two_epochs)
 {
 	static const u32 counts[] = { 0, 1, 10, 100, 1000 };
 	struct run run;
 	u32 n;
 
-	(void)state;
 	for (n = 0; n < sizeof(counts) / sizeof(*counts); n++) {
 		replay_at_link(&run, counts[n], 1 << 14);
 		assert_in_range(run.largest_N, SESSIONS, SESSIONS + counts[n]);
@@ -170,20 +169,14 @@ static void replayed_sessions_are_counted_once_for_two_epochs(void **state)
 }
 
 /* Without memory each copy counts: up to one per control packet. */
-static void without_memory_each_replay_is_counted(void **state)
+UNIT_TEST(without_memory_each_replay_is_counted)
 {
 	struct run run;
 
-	(void)state;
 	replay_at_link(&run, 1, 0);
 	assert_true(run.largest_N > 1000);
 	assert_true(run.largest_sum <= CAPACITY);
 	assert_true(run.recovered <= 2000 + 2 * CYCLE);
 }
 
-static const struct CMUnitTest tests[] = {
-	UNIT_TEST(replayed_sessions_are_counted_once_for_two_epochs),
-	UNIT_TEST(without_memory_each_replay_is_counted),
-};
-
-UNIT_MAIN(tests)
+UNIT_MAIN()

@@ -319,7 +319,7 @@ static void every_network(struct tally *tally, u32 links, u32 sessions,
 }
 
 /* All networks of up to three links and sessions settle within 1 bit/s. */
-static void small_networks_settle_within_a_bit(void **state)
+UNIT_TEST(small_networks_settle_within_a_bit)
 {
 	static const struct way ways[] = {
 		{ "the paper's form, no pause", 0, 0, 0, false, false },
@@ -334,7 +334,6 @@ static void small_networks_settle_within_a_bit(void **state)
 	};
 	u32 n, links, sessions;
 
-	(void)state;
 	tally_head();
 	for (n = 0; n < ARRAY_SIZE(ways); n++) {
 		struct tally tally = { 0 };
@@ -390,7 +389,7 @@ static void random_tiny_network(struct tally *tally, const struct way *way)
  * the environment variable SLBN_NETWORKS is the number of networks. Without a
  * pause two sessions can alternate for ever, see docs/slbn-accuracy.md.
  */
-static void tiny_networks_jitter_by_a_few_bits(void **state)
+UNIT_TEST(tiny_networks_jitter_by_a_few_bits)
 {
 	static const struct way ways[] = {
 		{ "10 to 1000 bit/s, no pause", 1, 0, 0, false, false },
@@ -410,7 +409,6 @@ static void tiny_networks_jitter_by_a_few_bits(void **state)
 	u32 networks = text ? (u32)strtoul(text, NULL, 0) : 20000;
 	u32 n;
 
-	(void)state;
 	tally_head();
 	for (n = 0; n < ARRAY_SIZE(ways); n++) {
 		struct tally tally = { 0 };
@@ -433,9 +431,4 @@ static void tiny_networks_jitter_by_a_few_bits(void **state)
 	net_clear();
 }
 
-static const struct CMUnitTest tests[] = {
-	UNIT_TEST(small_networks_settle_within_a_bit),
-	UNIT_TEST(tiny_networks_jitter_by_a_few_bits),
-};
-
-UNIT_MAIN(tests)
+UNIT_MAIN()

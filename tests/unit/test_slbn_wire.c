@@ -25,9 +25,8 @@ static enum slbn_parse_result parse_copy(const u8 *data, u32 length,
 	return result;
 }
 
-static void built_packets_parse_to_the_same(void **state)
+UNIT_TEST(built_packets_parse_to_the_same)
 {
-	(void)state;
 	for (; unit_step < 200000; unit_step++) {
 		struct slbn_slot slots[SLBN_HOPS_MAX];
 		u8 data[SLBN_LENGTH_MAX];
@@ -98,11 +97,10 @@ static void built_packets_parse_to_the_same(void **state)
 }
 
 /* Truncated, extended and changed packets: rejected, or in all ranges. */
-static void parsed_packets_are_in_range(void **state)
+UNIT_TEST(parsed_packets_are_in_range)
 {
 	u32 valid = 0;
 
-	(void)state;
 	for (; unit_step < 1000000; unit_step++) {
 		struct slbn_slot slots[SLBN_HOPS_MAX];
 		u8 data[SLBN_LENGTH_MAX + 64];
@@ -143,11 +141,10 @@ static void parsed_packets_are_in_range(void **state)
 	assert_in_range(valid, 100000, 900000);
 }
 /* Packets of other versions have their own result, whatever follows. */
-static void other_versions_are_recognized(void **state)
+UNIT_TEST(other_versions_are_recognized)
 {
 	u32 version;
 
-	(void)state;
 	for (version = 0; version < 256; version++, unit_step++) {
 		struct slbn_slot slots[SLBN_HOPS_MAX];
 		u8 data[SLBN_LENGTH_MAX];
@@ -213,9 +210,8 @@ static void check_changed_bit(u8 *data, const struct slbn_layout *layout,
 	*octet ^= bit;
 }
 
-static void authentication_covers_packet_addresses_and_time(void **state)
+UNIT_TEST(authentication_covers_packet_addresses_and_time)
 {
-	(void)state;
 	for (; unit_step < 100000; unit_step++) {
 		struct slbn_slot slots[SLBN_HOPS_MAX];
 		struct slbn_packet pkt = random_packet(slots);
@@ -275,9 +271,8 @@ static void authentication_covers_packet_addresses_and_time(void **state)
 }
 
 /* A link keeps key and time; the packet is authentic with its new hash. */
-static void links_write_the_hash_only(void **state)
+UNIT_TEST(links_write_the_hash_only)
 {
-	(void)state;
 	for (; unit_step < 20000; unit_step++) {
 		struct slbn_slot slots[SLBN_HOPS_MAX];
 		struct slbn_packet pkt = random_packet(slots);
@@ -312,9 +307,8 @@ static void links_write_the_hash_only(void **state)
 	}
 }
 
-static void traces_are_written_once_by_the_hop_asked(void **state)
+UNIT_TEST(traces_are_written_once_by_the_hop_asked)
 {
-	(void)state;
 	for (; unit_step < 100000; unit_step++) {
 		struct slbn_slot slots[SLBN_HOPS_MAX];
 		struct slbn_packet pkt = random_packet(slots), got;
@@ -367,9 +361,8 @@ static void traces_are_written_once_by_the_hop_asked(void **state)
 }
 
 /* Against a list of the numbers of keys, the newest last. */
-static void acknowledgments_name_a_link_once(void **state)
+UNIT_TEST(acknowledgments_name_a_link_once)
 {
-	(void)state;
 	for (; unit_step < 20000; unit_step++) {
 		struct slbn_slot slots[SLBN_HOPS_MAX];
 		struct slbn_packet pkt = random_packet(slots);
@@ -403,13 +396,12 @@ static void acknowledgments_name_a_link_once(void **state)
 	}
 }
 
-static void keys_are_added_and_retired_in_order(void **state)
+UNIT_TEST(keys_are_added_and_retired_in_order)
 {
 	struct slbn_keys keys = { .count = 0 };
 	u8 ids[SLBN_KEYS_MAX];
 	u32 count = 0;
 
-	(void)state;
 	for (; unit_step < 100000; unit_step++) {
 		struct slbn_key key = random_key(rnd_in(0, 3));
 		bool has = memchr(ids, key.id, count);
@@ -462,12 +454,11 @@ static void check_code(u64 rate)
 }
 
 /* All codes, and rates of all magnitudes. */
-static void codes_round_in_their_direction(void **state)
+UNIT_TEST(codes_round_in_their_direction)
 {
 	const u64 largest = 2047ULL << 31;
 	u32 code, n;
 
-	(void)state;
 	for (code = 0; code <= SLBN_CODE_MAX; code++, unit_step++) {
 		u64 rate = slbn_decode((u16)code);
 
@@ -485,16 +476,4 @@ static void codes_round_in_their_direction(void **state)
 	assert_int_equal(slbn_encode_down(~0ULL), SLBN_CODE_MAX);
 }
 
-static const struct CMUnitTest tests[] = {
-	UNIT_TEST(built_packets_parse_to_the_same),
-	UNIT_TEST(parsed_packets_are_in_range),
-	UNIT_TEST(other_versions_are_recognized),
-	UNIT_TEST(authentication_covers_packet_addresses_and_time),
-	UNIT_TEST(links_write_the_hash_only),
-	UNIT_TEST(traces_are_written_once_by_the_hop_asked),
-	UNIT_TEST(acknowledgments_name_a_link_once),
-	UNIT_TEST(keys_are_added_and_retired_in_order),
-	UNIT_TEST(codes_round_in_their_direction),
-};
-
-UNIT_MAIN(tests)
+UNIT_MAIN()

@@ -22,11 +22,10 @@ static u32 take_all(u64 *next, u64 now, u64 duration)
 	return count;
 }
 
-static void half_of_the_burst_remains(void **state)
+UNIT_TEST(half_of_the_burst_remains)
 {
 	u64 now = 1000 * MS, next = 0;
 
-	(void)state;
 	assert_int_equal(take_all(&next, now, MS), 50);
 	assert_int_equal(next, now - BURST / 2);
 	/* Then as much as the rate of the class. */
@@ -36,45 +35,41 @@ static void half_of_the_burst_remains(void **state)
 	}
 }
 
-static void nothing_while_the_class_uses_it(void **state)
+UNIT_TEST(nothing_while_the_class_uses_it)
 {
 	u64 now = 1000 * MS, next;
 
-	(void)state;
 	for (next = now - BURST / 2; next < now + BURST; next += MS)
 		assert_int_equal(spare_departure(next, now, BURST, 1), 0);
 	assert_int_equal(spare_departure(now - BURST / 2 - 1, now, BURST, 1),
 			 now - BURST / 2 - 1);
 }
 
-static void packets_longer_than_the_half_do_not_fit(void **state)
+UNIT_TEST(packets_longer_than_the_half_do_not_fit)
 {
 	u64 now = 1000 * MS;
 
-	(void)state;
 	assert_int_equal(spare_departure(0, now, BURST, BURST / 2 + 1), 0);
 	assert_int_equal(spare_departure(0, now, BURST, BURST / 2),
 			 now - BURST);
 }
 
 /* The clock may be younger than the burst. */
-static void begins_at_zero(void **state)
+UNIT_TEST(begins_at_zero)
 {
 	u64 next = 0;
 
-	(void)state;
 	assert_int_equal(spare_departure(0, 0, BURST, 0), 0);
 	assert_int_equal(spare_departure(0, MS, BURST, 0), 0);
 	assert_int_equal(take_all(&next, BURST + 1, MS), 50);
 }
 
 /* With packets of the class itself, the sum never exceeds burst and rate. */
-static void class_never_exceeds_its_rate(void **state)
+UNIT_TEST(class_never_exceeds_its_rate)
 {
 	u64 now = 1000 * MS, next = now, sent = 0, begun;
 	const u64 start = now;
 
-	(void)state;
 	for (; unit_step < 1000000; unit_step++) {
 		u64 duration = rnd_size(1, 20 * MS);
 
@@ -98,12 +93,4 @@ static void class_never_exceeds_its_rate(void **state)
 	}
 }
 
-static const struct CMUnitTest tests[] = {
-	UNIT_TEST(half_of_the_burst_remains),
-	UNIT_TEST(nothing_while_the_class_uses_it),
-	UNIT_TEST(packets_longer_than_the_half_do_not_fit),
-	UNIT_TEST(begins_at_zero),
-	UNIT_TEST(class_never_exceeds_its_rate),
-};
-
-UNIT_MAIN(tests)
+UNIT_MAIN()

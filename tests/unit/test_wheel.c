@@ -84,7 +84,7 @@ static u64 ahead(void)
  * wheel_next() is called with a limit; when there is no event until then,
  * events are added from that time on: as joins and leaves are between packets.
  */
-static void random_events(void **state)
+UNIT_TEST(random_events)
 {
 	static struct wheel wheel;
 	struct list list = {};
@@ -92,7 +92,6 @@ static void random_events(void **state)
 	u64 now = 0, what = 1;
 	u32 round, n, first;
 
-	(void)state;
 	wheel_init(&wheel);
 	assert_false(wheel_next(&wheel, 0, &got));
 	for (round = 0; round < 40000; round++) {
@@ -138,14 +137,13 @@ static void random_events(void **state)
 }
 
 /* All bits of the payload, and of times up to 2^50 ns. */
-static void largest_payload(void **state)
+UNIT_TEST(largest_payload)
 {
 	static struct wheel wheel;
 	struct wheel_event got;
 	u64 what = (1ULL << WHEEL_PAYLOAD_BITS) - 1;
 	u64 time = (1ULL << WHEEL_SLOT_BITS) - 1;
 
-	(void)state;
 	wheel_init(&wheel);
 	for (; time < 1ULL << 50; time = 2 * time + 1) {
 		wheel_add(&wheel, time, what);
@@ -165,7 +163,7 @@ static void largest_payload(void **state)
 	wheel_destroy(&wheel);
 }
 
-static void full_slot(void **state)
+UNIT_TEST(full_slot)
 {
 	static struct wheel wheel;
 	static bool shown[5001];
@@ -173,7 +171,6 @@ static void full_slot(void **state)
 	u64 last = 0, last_what = 0, what;
 	u32 n;
 
-	(void)state;
 	wheel_init(&wheel);
 	/* Far more than are sorted by insertion. */
 	for (n = 0; n < 5000; n++)
@@ -198,10 +195,4 @@ static void full_slot(void **state)
 	wheel_destroy(&wheel);
 }
 
-static const struct CMUnitTest tests[] = {
-	UNIT_TEST(random_events),
-	UNIT_TEST(largest_payload),
-	UNIT_TEST(full_slot),
-};
-
-UNIT_MAIN(tests)
+UNIT_MAIN()

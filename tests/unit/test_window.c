@@ -39,13 +39,12 @@ static bool begin(struct window *window, enum window_end first, u64 host,
 	return window_begin(window, &start, 0);
 }
 
-static void scale_needs_both_ends(void **state)
+UNIT_TEST(scale_needs_both_ends)
 {
 	u64 with = syn_options(BOTH, 7, 1460), without = WINDOW_SACK;
 	enum window_end first;
 	struct window window;
 
-	(void)state;
 	for (first = WINDOW_HOST; first <= WINDOW_PEER; first++) {
 		assert_true(begin(&window, first, syn_options(BOTH, 9, 1460),
 				  with));
@@ -60,11 +59,10 @@ static void scale_needs_both_ends(void **state)
 	}
 }
 
-static void some_connections_are_left_alone(void **state)
+UNIT_TEST(some_connections_are_left_alone)
 {
 	struct window window;
 
-	(void)state;
 	assert_false(begin(&window, WINDOW_HOST, BOTH | WINDOW_SIGNED, BOTH));
 	assert_false(begin(&window, WINDOW_HOST, BOTH, BOTH | WINDOW_SIGNED));
 	assert_false(begin(&window, WINDOW_HOST, BOTH, WINDOW_MALFORMED));
@@ -74,12 +72,11 @@ static void some_connections_are_left_alone(void **state)
 	assert_true(begin(&window, WINDOW_HOST, BOTH | WINDOW_MULTIPATH, BOTH));
 }
 
-static void syns_must_match(void **state)
+UNIT_TEST(syns_must_match)
 {
 	struct window_start start = {};
 	struct window window = {};
 
-	(void)state;
 	assert_false(window_begin(&window, &start, 0));
 	window_syn(&start, WINDOW_HOST, ~0U, BOTH);
 	assert_false(window_begin(&window, &start, 0));
@@ -98,12 +95,11 @@ static void syns_must_match(void **state)
 }
 
 /* The stream of the one who opened or accepted: a forger does not know its numbers. */
-static void handshakes_count_if_data_follow(void **state)
+UNIT_TEST(handshakes_count_if_data_follow)
 {
 	struct window_start start = {};
 	enum window_end first;
 
-	(void)state;
 	assert_false(window_follows(&start, 1));
 	for (first = WINDOW_HOST; first <= WINDOW_PEER; first++) {
 		bool host = first == WINDOW_HOST;
@@ -120,12 +116,11 @@ static void handshakes_count_if_data_follow(void **state)
 	}
 }
 
-static void options_are_read(void **state)
+UNIT_TEST(options_are_read)
 {
 	struct window window;
 	u64 set = 0;
 
-	(void)state;
 	set = window_option(set, 2, 4, 1400);
 	set = window_option(set, 3, 3, 20);
 	set = window_option(set, 8, 10, 99);
@@ -200,13 +195,12 @@ static void establish(struct window *window, u32 scale, u32 sequence)
 }
 
 /* The segments of rate * round-trip time, and one. */
-static void window_is_the_rate_times_the_round_trip(void **state)
+UNIT_TEST(window_is_the_rate_times_the_round_trip)
 {
 	static const u32 scales[] = { 0, 7, 10 };
 	struct window window;
 	u32 n, field, octets;
 
-	(void)state;
 	for (n = 0; n < ARRAY_SIZE(scales); n++) {
 		u32 scale = scales[n], mss = 100 * MSS, number = ~0U - 40000;
 
@@ -225,12 +219,11 @@ static void window_is_the_rate_times_the_round_trip(void **state)
 	}
 }
 
-static void what_was_granted_is_kept(void **state)
+UNIT_TEST(what_was_granted_is_kept)
 {
 	struct window window;
 	u32 number = 5 + 100 * MSS, right = number + 65535, n;
 
-	(void)state;
 	establish(&window, 0, 5);
 	for (n = 1; n <= 10; n++) {
 		send_data(&window, SECOND + 30 * MS, 20 * MEGA, number, MSS);
@@ -242,7 +235,7 @@ static void what_was_granted_is_kept(void **state)
 }
 
 /* A session at 1 Mbit/s may send at 20 Mbit/s: see ceiling.h. */
-static void ceiling_is_granted_as_it_is_filled(void **state)
+UNIT_TEST(ceiling_is_granted_as_it_is_filled)
 {
 	struct window_data data = {
 		.now = SECOND + 30 * MS,
@@ -258,7 +251,6 @@ static void ceiling_is_granted_as_it_is_filled(void **state)
 	u32 number = 100 * MSS, size = 0, n;
 	struct window window;
 
-	(void)state;
 	establish(&window, 7, 0);
 	/*
 	 * One segment in flight: as without the ceiling. The pacer runs dry, for which the
@@ -291,11 +283,10 @@ static void ceiling_is_granted_as_it_is_filled(void **state)
 	assert_in_range(size, 33 * MSS - 127, 38 * MSS);
 }
 
-static void receivers_window_is_the_limit(void **state)
+UNIT_TEST(receivers_window_is_the_limit)
 {
 	struct window window;
 
-	(void)state;
 	establish(&window, 7, 0);
 	send_data(&window, SECOND + 30 * MS, 20 * MEGA, 100 * MSS, 90 * MSS);
 	assert_int_equal(acknowledge(&window, SECOND + 50 * MS, 190 * MSS, 0),
@@ -308,11 +299,10 @@ static void receivers_window_is_the_limit(void **state)
 		    65535);
 }
 
-static void unknown_is_left_alone(void **state)
+UNIT_TEST(unknown_is_left_alone)
 {
 	struct window window;
 
-	(void)state;
 	/* Nothing was sent yet. */
 	begin(&window, WINDOW_HOST, syn_options(BOTH, 7, 1460),
 	      syn_options(BOTH, 7, 1460));
@@ -322,13 +312,12 @@ static void unknown_is_left_alone(void **state)
 /* --- without a rate ------------------------------------------------------- */
 
 /* Any receiver offers as much at once. */
-static void bound_without_a_rate(void **state)
+UNIT_TEST(bound_without_a_rate)
 {
 	static const u32 scales[] = { 7, 10, 14 };
 	struct window window;
 	u32 n, field, right, number;
 
-	(void)state;
 	for (n = 0; n < ARRAY_SIZE(scales); n++) {
 		u32 scale = scales[n], lost = (1U << scale) - 1;
 
@@ -359,7 +348,7 @@ static void bound_without_a_rate(void **state)
 }
 
 /* Octets acknowledged a second ago count no more, even if the clock of 32 bits has wrapped. */
-static void pause_ends_what_was_acknowledged_lately(void **state)
+UNIT_TEST(pause_ends_what_was_acknowledged_lately)
 {
 	static const u64 pauses[] = { SECOND, 40 * 60 * SECOND,
 				      70 * 60 * SECOND, 80 * 60 * SECOND };
@@ -367,7 +356,6 @@ static void pause_ends_what_was_acknowledged_lately(void **state)
 	struct window window;
 	u64 now;
 
-	(void)state;
 	for (n = 0; n < ARRAY_SIZE(pauses); n++) {
 		begin(&window, WINDOW_HOST, syn_options(BOTH, 7, 1460),
 		      syn_options(BOTH, 14, 1460));
@@ -389,7 +377,7 @@ static void pause_ends_what_was_acknowledged_lately(void **state)
 }
 
 /* The same if the links of the path have stated a share: what the pacer can hold at it. */
-static void share_bounds_without_a_rate(void **state)
+UNIT_TEST(share_bounds_without_a_rate)
 {
 	static const struct {
 		u64 share;
@@ -409,7 +397,6 @@ static void share_bounds_without_a_rate(void **state)
 	struct window window;
 	u32 n, number;
 
-	(void)state;
 	for (n = 0; n < ARRAY_SIZE(cases); n++) {
 		begin(&window, WINDOW_HOST, syn_options(BOTH, 7, 1460),
 		      syn_options(BOTH, 7, 1460));
@@ -436,12 +423,11 @@ static void share_bounds_without_a_rate(void **state)
 }
 
 /* What a rate finds: no more than the bound, also if it is there at the first one. */
-static void first_acknowledgment_grants_little(void **state)
+UNIT_TEST(first_acknowledgment_grants_little)
 {
 	struct window window;
 	u32 rate, field;
 
-	(void)state;
 	for (rate = 0; rate < 2; rate++) {
 		begin(&window, WINDOW_HOST, syn_options(BOTH, 7, 1460),
 		      syn_options(BOTH, 12, 1460));
@@ -459,11 +445,10 @@ static void first_acknowledgment_grants_little(void **state)
 			 65535);
 }
 
-static void opening_is_bounded(void **state)
+UNIT_TEST(opening_is_bounded)
 {
 	struct window_start start = {};
 
-	(void)state;
 	window_syn(&start, WINDOW_PEER, 7, syn_options(BOTH, 12, 1460));
 	assert_int_equal(window_bound_field(&start, 4, 65535, 12, SECOND),
 			 65535);
@@ -507,11 +492,10 @@ static u32 open_at(struct window_start *start, enum window_end first, u64 rate,
 	return open_with(start, first, rate, 0, rtt, again);
 }
 
-static void share_bounds_the_first_window(void **state)
+UNIT_TEST(share_bounds_the_first_window)
 {
 	struct window_start start;
 
-	(void)state;
 	/* 5 Mbit/s in 10 + 25 ms, and a segment. */
 	assert_in_range(
 		open_with(&start, WINDOW_HOST, 0, 5 * MEGA, 10 * MS, false),
@@ -528,13 +512,12 @@ static void share_bounds_the_first_window(void **state)
 			 65535);
 }
 
-static void rate_bounds_the_first_window(void **state)
+UNIT_TEST(rate_bounds_the_first_window)
 {
 	struct window_start start;
 	struct window window = {};
 	u32 field, n;
 
-	(void)state;
 	/* 20 Mbit/s and 10 ms are 25000 octets, and a segment. */
 	field = open_at(&start, WINDOW_HOST, 20 * MEGA, 10 * MS, false);
 	assert_in_range(field, 25000, 27000);
@@ -599,9 +582,8 @@ static s32 correct_after(u64 before, u64 after)
 }
 
 /* A ceiling begins and ends: what waited is counted by the rate that it waited for. */
-static void loop_counts_octets(void **state)
+UNIT_TEST(loop_counts_octets)
 {
-	(void)state;
 	/* 10 kB; half of what 2 Mbit/s need in 20 ms, at most. */
 	assert_in_range(-correct_after(20 * MEGA, 2 * MEGA), 2000, 2500);
 	/* Less than a segment. */
@@ -612,14 +594,13 @@ static void loop_counts_octets(void **state)
  * Most of a window was in flight, and then nothing for 50 ms: once, by the sender itself (BBR does
  * so each 10 s), or in each round, as what it sends next is on its way from the host.
  */
-static void one_pause_does_not_open_the_window(void **state)
+UNIT_TEST(one_pause_does_not_open_the_window)
 {
 	struct window_sharing sharing = {
 		.missed = { 0, window_work(20 * MEGA, window_time(50 * MS)) },
 	};
 	struct window window;
 
-	(void)state;
 	establish(&window, 7, 0);
 	window.near = 1;
 	window_correct(&window, &sharing);
@@ -699,7 +680,7 @@ static void check_slow_start(const struct slow_start *path)
 	}
 }
 
-static void slow_start_is_never_limited(void **state)
+UNIT_TEST(slow_start_is_never_limited)
 {
 	static const struct slow_start paths[] = {
 		{ 100 * US, 200 * US, 2 },
@@ -716,18 +697,16 @@ static void slow_start_is_never_limited(void **state)
 	};
 	u32 n;
 
-	(void)state;
 	for (n = 0; n < ARRAY_SIZE(paths); n++)
 		check_slow_start(&paths[n]);
 }
 
 /* One that comes late, or after a forged one of data in flight. */
-static void old_acknowledgments_grant_nothing_new(void **state)
+UNIT_TEST(old_acknowledgments_grant_nothing_new)
 {
 	struct window window;
 	u32 field, right;
 
-	(void)state;
 	establish(&window, 7, 0);
 	send_data(&window, SECOND + 30 * MS, 20 * MEGA, 100 * MSS, 90 * MSS);
 	field = acknowledge(&window, SECOND + 50 * MS, 190 * MSS, 65535);
@@ -738,12 +717,11 @@ static void old_acknowledgments_grant_nothing_new(void **state)
 			 5);
 }
 
-static void forged_numbers_change_nothing(void **state)
+UNIT_TEST(forged_numbers_change_nothing)
 {
 	struct window window, before;
 	u32 n;
 
-	(void)state;
 	establish(&window, 7, 0);
 	send_data(&window, SECOND + 30 * MS, 20 * MEGA, 100 * MSS, 90 * MSS);
 	before = window;
@@ -759,13 +737,12 @@ static void forged_numbers_change_nothing(void **state)
 }
 
 /* Three segments behind a lost one: the sender may send three more. */
-static void loss_does_not_stop_the_sender(void **state)
+UNIT_TEST(loss_does_not_stop_the_sender)
 {
 	struct window_ack ack = {};
 	struct window window;
 	u32 sack, n, first = 0;
 
-	(void)state;
 	for (sack = 0; sack < 2; sack++) {
 		u32 number = 200 * MSS;
 
@@ -796,12 +773,11 @@ static void loss_does_not_stop_the_sender(void **state)
 	}
 }
 
-static void small_segments_get_room_for_full_ones(void **state)
+UNIT_TEST(small_segments_get_room_for_full_ones)
 {
 	struct window window;
 	u32 n, field = 0;
 
-	(void)state;
 	begin(&window, WINDOW_HOST, syn_options(BOTH, 0, 1460),
 	      syn_options(BOTH, 0, 1460));
 	for (n = 0; n < 1000; n++) {
@@ -830,13 +806,12 @@ static u32 add_segment(const u16 *words, u64 pseudo)
 }
 
 /* Random segments: the sum of all words, with their checksum, is 0 (RFC 1071). */
-static void checksums_remain_valid(void **state)
+UNIT_TEST(checksums_remain_valid)
 {
 	u16 words[SEGMENT_WORDS], before, after, partial;
 	u32 number, n, sum;
 	u64 pseudo;
 
-	(void)state;
 	for (number = 0; number < 100000; number++, unit_step++) {
 		pseudo = rnd() & 0xffffffffffULL;
 		for (n = 0; n < SEGMENT_WORDS; n++)
@@ -859,12 +834,11 @@ static void checksums_remain_valid(void **state)
 	}
 }
 
-static void silence_is_noticed_once(void **state)
+UNIT_TEST(silence_is_noticed_once)
 {
 	struct window window;
 	u32 n, count = 0;
 
-	(void)state;
 	establish(&window, 7, 0);
 	for (n = 0; n < 100; n++)
 		count += send_data(&window, SECOND * 2 + n * 100 * MS,
@@ -875,13 +849,12 @@ static void silence_is_noticed_once(void **state)
 	assert_false(window.silent);
 }
 
-static void round_trips_are_forgotten(void **state)
+UNIT_TEST(round_trips_are_forgotten)
 {
 	struct window window;
 	u64 now = SECOND;
 	u32 number = 100 * MSS, n;
 
-	(void)state;
 	establish(&window, 7, 0);
 	for (n = 0; n < 250; n++, now += 100 * MS) {
 		/* A retransmission is not timed. */
@@ -897,7 +870,7 @@ static void round_trips_are_forgotten(void **state)
 }
 
 /* The loop does not make room for a queue at a link, unless it lasts, or is none. */
-static void queues_at_links_drain(void **state)
+UNIT_TEST(queues_at_links_drain)
 {
 	/* Two round trips, and whether the window grows from the second on, and after 1 s. */
 	static const struct {
@@ -913,7 +886,6 @@ static void queues_at_links_drain(void **state)
 	};
 	u32 n;
 
-	(void)state;
 	for (n = 0; n < ARRAY_SIZE(cases); n++) {
 		struct window_sharing sharing = { .since = 2 * SECOND };
 		struct window window;
@@ -1033,11 +1005,10 @@ static void walk_send(struct walk *walk)
 		walk->next += length;
 }
 
-static void random_walks_keep_the_rules(void **state)
+UNIT_TEST(random_walks_keep_the_rules)
 {
 	u32 number, n;
 
-	(void)state;
 	for (number = 0; number < 2000; number++) {
 		struct walk walk = {};
 
@@ -1439,7 +1410,7 @@ static double sim_path(const struct path *path, u64 *median, u64 *most,
  * The rate is used, segments are whole, and few wait: by the time of a segment's length.
  * A merged burst, an acknowledgement of many and jitter need that much more.
  */
-static void pacer_is_short_and_full(void **state)
+UNIT_TEST(pacer_is_short_and_full)
 {
 	static const struct path paths[] = {
 		{ 20 * MEGA, 20 * MS, 0, 1, 7, 1, 1, 0, 0, 0, 0, 0 },
@@ -1475,7 +1446,6 @@ static void pacer_is_short_and_full(void **state)
 	};
 	u32 n;
 
-	(void)state;
 	for (n = 0; n < 2 * ARRAY_SIZE(paths); n++) {
 		struct path path = paths[n / 2];
 		u64 segment = (MSS + HEADERS) * 8 * SECOND / path.rate;
@@ -1521,12 +1491,11 @@ static const struct path steps[] = {
  * Some acknowledgments come at once, most after a step. Most of the rate is used, and packets
  * wait for a step more, at most.
  */
-static void receivers_may_read_in_steps(void **state)
+UNIT_TEST(receivers_may_read_in_steps)
 {
 	static const double least[] = { .96, .95, .98, .83, .85, .95, .68 };
 	u32 n;
 
-	(void)state;
 	for (n = 0; n < ARRAY_SIZE(steps); n++) {
 		const struct path *path = &steps[n];
 		u64 segment = (MSS + HEADERS) * 8 * SECOND / path->rate;
@@ -1545,12 +1514,11 @@ static void receivers_may_read_in_steps(void **state)
 }
 
 /* Who pretends to read slowly, and then does not, has the queue of others. */
-static void slow_readers_keep_nothing(void **state)
+UNIT_TEST(slow_readers_keep_nothing)
 {
 	static struct sim sim;
 	u32 n;
 
-	(void)state;
 	for (n = 0; n < ARRAY_SIZE(steps); n++) {
 		struct path path = steps[n];
 		u64 segment = (MSS + HEADERS) * 8 * SECOND / path.rate;
@@ -1578,7 +1546,7 @@ static void slow_readers_keep_nothing(void **state)
  * demand.h takes them for such. At 97 % of a rate whose window has eight segments,
  * these fluctuate by more than the rest: see DEMAND_CAUTION.
  */
-static void who_wants_more_is_counted(void **state)
+UNIT_TEST(who_wants_more_is_counted)
 {
 	static const struct path greedy[] = {
 		{ 20 * MEGA, 20 * MS, 0, 1, 7, 1, 1, 0, 0, 0, 0, 0 },
@@ -1598,7 +1566,6 @@ static void who_wants_more_is_counted(void **state)
 	static struct sim sim;
 	u32 n, i;
 
-	(void)state;
 	for (n = 0; n < ARRAY_SIZE(greedy); n++) {
 		for (i = 0; i < ARRAY_SIZE(percent); i++) {
 			struct path path = greedy[n];
@@ -1632,7 +1599,7 @@ static void who_wants_more_is_counted(void **state)
 }
 
 /* A sender beyond its window, and one whose acknowledgments are not seen. */
-static void what_windows_do_not_reach_is_counted(void **state)
+UNIT_TEST(what_windows_do_not_reach_is_counted)
 {
 	struct window_sharing sharing = {};
 	struct window_data data = {
@@ -1648,7 +1615,6 @@ static void what_windows_do_not_reach_is_counted(void **state)
 	};
 	struct window window;
 
-	(void)state;
 	establish(&window, 7, 5);
 	data.sequence = window.right - MSS;
 	window_sent(&window, &sharing, &data);
@@ -1673,41 +1639,4 @@ static void what_windows_do_not_reach_is_counted(void **state)
 	assert_int_equal(sharing.escaped, 2000);
 }
 
-static const struct CMUnitTest tests[] = {
-	UNIT_TEST(scale_needs_both_ends),
-	UNIT_TEST(some_connections_are_left_alone),
-	UNIT_TEST(syns_must_match),
-	UNIT_TEST(handshakes_count_if_data_follow),
-	UNIT_TEST(options_are_read),
-	UNIT_TEST(window_is_the_rate_times_the_round_trip),
-	UNIT_TEST(what_was_granted_is_kept),
-	UNIT_TEST(ceiling_is_granted_as_it_is_filled),
-	UNIT_TEST(receivers_window_is_the_limit),
-	UNIT_TEST(share_bounds_without_a_rate),
-	UNIT_TEST(share_bounds_the_first_window),
-	UNIT_TEST(unknown_is_left_alone),
-	UNIT_TEST(bound_without_a_rate),
-	UNIT_TEST(pause_ends_what_was_acknowledged_lately),
-	UNIT_TEST(first_acknowledgment_grants_little),
-	UNIT_TEST(opening_is_bounded),
-	UNIT_TEST(rate_bounds_the_first_window),
-	UNIT_TEST(loop_counts_octets),
-	UNIT_TEST(one_pause_does_not_open_the_window),
-	UNIT_TEST(slow_start_is_never_limited),
-	UNIT_TEST(old_acknowledgments_grant_nothing_new),
-	UNIT_TEST(forged_numbers_change_nothing),
-	UNIT_TEST(loss_does_not_stop_the_sender),
-	UNIT_TEST(small_segments_get_room_for_full_ones),
-	UNIT_TEST(checksums_remain_valid),
-	UNIT_TEST(silence_is_noticed_once),
-	UNIT_TEST(round_trips_are_forgotten),
-	UNIT_TEST(queues_at_links_drain),
-	UNIT_TEST(random_walks_keep_the_rules),
-	UNIT_TEST(pacer_is_short_and_full),
-	UNIT_TEST(receivers_may_read_in_steps),
-	UNIT_TEST(slow_readers_keep_nothing),
-	UNIT_TEST(who_wants_more_is_counted),
-	UNIT_TEST(what_windows_do_not_reach_is_counted),
-};
-
-UNIT_MAIN(tests)
+UNIT_MAIN()

@@ -103,17 +103,39 @@ static int unit_teardown(void **state)
 	return 0;
 }
 
-#define UNIT_TEST(name) \
-	cmocka_unit_test_setup_teardown(name, unit_setup, unit_teardown)
+#define UNIT_TESTS_MAX 64
 
-#define UNIT_MAIN(tests)                                          \
-	int main(int argc, char **argv)                           \
-	{                                                         \
-		/* Keep the order of stdout and stderr. */        \
-		setvbuf(stdout, NULL, _IOLBF, 0);                 \
-		if (argc > 1)                                     \
-			cmocka_set_test_filter(argv[1]);          \
-		return cmocka_run_group_tests(tests, NULL, NULL); \
+static struct CMUnitTest unit_tests[UNIT_TESTS_MAX];
+static size_t unit_count;
+
+static inline void unit_add(struct CMUnitTest test)
+{
+	if (unit_count == UNIT_TESTS_MAX)
+		abort();
+	unit_tests[unit_count++] = test;
+}
+
+/* Begin a test, which is added before main(). */
+#define UNIT_TEST(name)                                                   \
+	static void name(void **state);                                   \
+	static void __attribute__((constructor)) unit_add_##name(void)    \
+	{                                                                 \
+		struct CMUnitTest test = cmocka_unit_test_setup_teardown( \
+			name, unit_setup, unit_teardown);                 \
+                                                                          \
+		unit_add(test);                                           \
+	}                                                                 \
+	static void name(void **state __attribute__((unused)))
+
+/* Entries without a name are not run. */
+#define UNIT_MAIN()                                                    \
+	int main(int argc, char **argv)                                \
+	{                                                              \
+		/* Keep the order of stdout and stderr. */             \
+		setvbuf(stdout, NULL, _IOLBF, 0);                      \
+		if (argc > 1)                                          \
+			cmocka_set_test_filter(argv[1]);               \
+		return cmocka_run_group_tests(unit_tests, NULL, NULL); \
 	}
 
 #endif /* UNIT_H */

@@ -66,7 +66,7 @@ static inline int cmocka_run(const struct CMUnitTest *tests, size_t count)
 {
 	size_t n;
 
-	for (n = 0; n < count; n++) {
+	for (n = 0; n < count && tests[n].name; n++) {
 		void *state = NULL;
 
 		if (cmocka_filter && strcmp(cmocka_filter, tests[n].name))
