@@ -14,7 +14,7 @@ import struct
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -39,8 +39,9 @@ from tests.kernel.lib.drr_fq import (
     wait_of,
 )
 from tests.kernel.lib.iproute import run_ip
-from tests.kernel.lib.net import wait_for, wait_for_carriers
+from tests.kernel.lib.net import pending, wait_for, wait_for_carriers
 from tests.kernel.lib.rtnetlink import handle
+from tests.kernel.lib.slbn_wire import internet_sum
 
 FULL = MTU + HEADER
 NEW, ASSIGNED, UNASSIGNED = 1, 2, 3
@@ -674,7 +675,7 @@ def marked_v4(on: Link, tos: int) -> bytes:
     frame = bytearray(frame_from("10.0.0.5", on, 5))
     frame[15] = tos
     frame[24:26] = (0).to_bytes(2, "big")
-    frame[24:26] = checksum(frame[14:34]).to_bytes(2, "big")
+    frame[24:26] = internet_sum(frame[14:34]).to_bytes(2, "big")
     return bytes(frame)
 
 
@@ -684,23 +685,14 @@ def marked_v6(tos: int) -> bytes:
     return bytes(frame)
 
 
-def checksum(header: bytes) -> int:
-    """Of an IPv4 header; 0 if the header has a right one."""
-    total: int = sum(struct.unpack("!10H", header))
-    total = (total & 0xFFFF) + (total >> 16)
-    return ((total & 0xFFFF) + (total >> 16)) ^ 0xFFFF
-
-
 def received(receiver: socket.socket, count: int) -> list[bytes]:
     """COUNT frames of marked_v4() or marked_v6(), with any mark."""
     found: list[bytes] = []
 
     def complete() -> bool:
-        with suppress(BlockingIOError):
-            while True:
-                frame = receiver.recv(1 << 16)
-                if frame[26:30] == socket.inet_aton("10.0.0.5") or frame[22:26] == SOURCE_V6:
-                    found.append(frame)
+        for frame in pending(receiver):
+            if frame[26:30] == socket.inet_aton("10.0.0.5") or frame[22:26] == SOURCE_V6:
+                found.append(frame)
         return len(found) >= count
 
     wait_for(complete)
@@ -713,7 +705,7 @@ SOURCE_V6 = socket.inet_pton(socket.AF_INET6, "2001:db8::7")[:4]
 
 def traffic_class(frame: bytes) -> int:
     if frame[12:14] == b"\x08\x00":
-        assert checksum(frame[14:34]) == 0
+        assert internet_sum(frame[14:34]) == 0
         return frame[15]
     assert frame[12:14] == b"\x86\xdd"
     assert int.from_bytes(frame[14:18], "big") & 0xFFFFF == 0x12345
@@ -816,9 +808,7 @@ def test_marks_behind_two_tags() -> None:
             found: list[bytes] = []
 
             def complete() -> bool:
-                with suppress(BlockingIOError):
-                    while True:
-                        found.append(receiver.recv(1 << 16))
+                found.extend(pending(receiver))
                 return len(found) >= 256
 
             wait_for(complete)
@@ -849,7 +839,7 @@ def test_a_host_behind_two_tags_has_one_queue() -> None:
             # Another identification, and so another checksum, in each packet.
             frame[18:20] = number.to_bytes(2, "big")
             frame[24:26] = bytes(2)
-            frame[24:26] = checksum(frame[14:34]).to_bytes(2, "big")
+            frame[24:26] = internet_sum(frame[14:34]).to_bytes(2, "big")
             sender.send(frame[:12] + TWO_TAGS + frame[12:])
         wait_for(lambda: on.bands[2].qlen == 50)
         assert on.bands[2].active_flows == 1
@@ -868,11 +858,8 @@ def test_codel_marks_ecn_behind_two_tags() -> None:
         found: list[bytes] = []
 
         def complete() -> bool:
-            with suppress(BlockingIOError):
-                while True:
-                    frame = receiver.recv(1 << 16)
-                    if frame[12:14] == TWO_TAGS[4:6]:
-                        found.append(frame)
+            tagged = (each for each in pending(receiver) if each[12:14] == TWO_TAGS[4:6])
+            found.extend(tagged)
             return len(found) >= 32
 
         wait_for(complete)
@@ -951,7 +938,7 @@ def test_marks_are_believed_from_interfaces_of_the_domain(how: str, exits: bool)
                     v4[0:6] = bytes.fromhex("020000000001")
                     v4[30:34] = socket.inet_aton("10.9.0.1")
                     v4[24:26] = bytes(2)
-                    v4[24:26] = checksum(v4[14:34]).to_bytes(2, "big")
+                    v4[24:26] = internet_sum(v4[14:34]).to_bytes(2, "big")
                     found.append(bytes(v4))
                 else:
                     tagged = v4[:12] + bytes.fromhex("81000005") + v4[12:]
@@ -992,7 +979,7 @@ def test_marks_are_believed_from_interfaces_of_the_domain(how: str, exits: bool)
 def packet_v4(source: str, destination: str, protocol: int, payload: bytes, tos: int = 0) -> bytes:
     head = struct.pack("!BBHHHBBH", 0x45, tos, 20 + len(payload), 0, 0, 64, protocol, 0)
     head += socket.inet_aton(source) + socket.inet_aton(destination)
-    return head[:10] + checksum(head).to_bytes(2, "big") + head[12:] + payload
+    return head[:10] + internet_sum(head).to_bytes(2, "big") + head[12:] + payload
 
 
 @pytest.mark.parametrize(("group", "believed"), [(0, False), (5, True)])
@@ -1021,12 +1008,10 @@ def test_marks_from_a_tunnel_behind_two_tags(group: int, believed: bool) -> None
         found: list[int] = []
 
         def complete() -> bool:
-            with suppress(BlockingIOError):
-                while True:
-                    frame = receiver.recv(1 << 16)
-                    # The outer tag is received beside the frame.
-                    if frame[12:18] == bytes.fromhex("8100000f0800"):
-                        found.append(traffic_class(frame[:12] + frame[16:]))
+            for frame in pending(receiver):
+                # The outer tag is received beside the frame.
+                if frame[12:18] == bytes.fromhex("8100000f0800"):
+                    found.append(traffic_class(frame[:12] + frame[16:]))
             return len(found) >= 256
 
         with (

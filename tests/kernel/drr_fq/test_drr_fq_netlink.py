@@ -43,7 +43,7 @@ from tests.kernel.lib.netlink import (
     u8,
     u32,
 )
-from tests.kernel.lib.rtnetlink import RTM_DELQDISC, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, handle
+from tests.kernel.lib.rtnetlink import RTM_DELQDISC, TC_H_ROOT, TCA_KIND, handle, nest
 
 KIND = attribute(TCA_KIND, b"drr_fq\0")
 HANDLE = handle("10:")
@@ -68,10 +68,6 @@ def bands(unassigned: int, wait: int, flows_new: int, hosts: int) -> dict[str, i
 def on() -> Iterator[Link]:
     with link() as made:
         yield made
-
-
-def nest(content: bytes, flag: int = NLA_F_NESTED) -> bytes:
-    return attribute(TCA_OPTIONS | flag, content)
 
 
 def add(on: Link, content: bytes) -> None:

@@ -10,14 +10,13 @@ the sender sees every half second, and for some acknowledgments the window at bo
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import struct
 import time
 
 from tests.kernel.lib import programs
 from tests.kernel.lib.enforcer import enforcer
-from tests.kernel.lib.net import Namespace, sh
+from tests.kernel.lib.net import Namespace, pending, sh
 from tests.kernel.lib.senders import RTT, Traffic, sender, tcp_info
 from tests.kernel.lib.slbn import Chain
 from tests.kernel.lib.windows import RATE, ROUND_TRIP, SEND_WINDOW, network
@@ -41,14 +40,12 @@ class Capture:
         self.windows: dict[int, int] = {}
 
     def read(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                packet = self.socket.recv(100)
-                if len(packet) < 40 or packet[9] != socket.IPPROTO_TCP:
-                    continue
-                source, _, _, ack, flags, window = struct.unpack_from(">HHIIHH", packet, 20)
-                if source == self.port and not flags & 2:
-                    self.windows[ack] = window
+        for packet in pending(self.socket, 100):
+            if len(packet) < 40 or packet[9] != socket.IPPROTO_TCP:
+                continue
+            source, _, _, ack, flags, window = struct.unpack_from(">HHIIHH", packet, 20)
+            if source == self.port and not flags & 2:
+                self.windows[ack] = window
 
 
 def show(net: Chain, on: bool) -> None:

@@ -33,7 +33,7 @@ from tests.kernel.enforcement.test_marks_escape import (
     settle,
     spend,
 )
-from tests.kernel.lib.net import Namespace
+from tests.kernel.lib.net import Namespace, pending
 from tests.kernel.lib.senders import sender
 from tests.kernel.lib.slbn import MEGA, Chain
 from tests.kernel.lib.slbnd import agent
@@ -95,12 +95,10 @@ class Neighbour:
 
     def listen(self) -> None:
         now = time.monotonic()
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                self.waits["OSPF"].append(now - struct.unpack("=d", self.hellos.recv(64)[20:])[0])
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                self.waits["BGP"].append(now - struct.unpack("=d", self.far.recv(8))[0])
+        for packet in pending(self.hellos, 64):
+            self.waits["OSPF"].append(now - struct.unpack("=d", packet[20:])[0])
+        for stamp in pending(self.far, 8):
+            self.waits["BGP"].append(now - struct.unpack("=d", stamp)[0])
 
 
 def converse(net: Chain, outside: Namespace, priority: bool) -> Neighbour:

@@ -26,6 +26,7 @@ from tests.kernel.lib.enforcer import (
     Enforcer,
     Flow,
     Setup,
+    by_specificity,
     enforcer,
     fq_at_root,
     fq_below_slbn,
@@ -36,6 +37,7 @@ from tests.kernel.lib.enforcer import (
 from tests.kernel.lib.net import Namespace, wait_for
 from tests.kernel.lib.senders import BURST, FIRST_BURST, Traffic, close_to, sender
 from tests.kernel.lib.slbn import MEGA, Chain, chain
+from tests.kernel.lib.slbn_wire import internet_sum
 
 pytestmark = pytest.mark.virtual
 
@@ -192,24 +194,13 @@ def test_later_fragments_match_sessions_without_ports(alone: Enforcer) -> None:
 
 
 def test_most_specific_session_matches(alone: Enforcer) -> None:
-    fields = {"source": SOURCE4, "protocol": TCP, "sport": 1000, "dport": 80}
-    known = [
-        *("source protocol sport dport", "source sport dport", "source protocol dport"),
-        *("source protocol sport", "protocol sport dport", "source dport", "source sport"),
-        *("source protocol", "sport dport", "protocol dport", "protocol sport"),
-        *("source", "dport", "sport", "protocol", ""),
-    ]
-    sessions = [
-        Flow(DESTINATION4, **{name: fields[name] for name in names.split()})  # type: ignore[arg-type]
-        for names in known
-    ]
-    assert len(set(sessions)) == 16
+    sessions = by_specificity(Flow(DESTINATION4, SOURCE4, TCP, 1000, 80))
     for session in random.Random(1).sample(sessions, len(sessions)):
         alone.set(session, 0)
     for number, session in enumerate(sessions):
         alone.run(PLAIN4)
         counts = [alone.read(other).packets for other in sessions[number:]]
-        assert counts == [1] + [0] * (len(sessions) - number - 1), known[number]
+        assert counts == [1] + [0] * (len(sessions) - number - 1), session
         alone.remove(session)
     assert alone.ask(f"read {sessions[0]}") == ["unknown"]
 
@@ -507,10 +498,7 @@ def test_excess_of_tcp_waits(alone: Enforcer) -> None:
 
 def with_checksum(packet: bytes, at: int) -> bytes:
     """PACKET with the checksum of the IPv4 header AT."""
-    total = sum(struct.unpack(">10H", packet[at : at + 20]))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    field = struct.pack(">H", total ^ 0xFFFF)
+    field = struct.pack(">H", internet_sum(packet[at : at + 20]))
     return packet[: at + 10] + field + packet[at + 12 :]
 
 

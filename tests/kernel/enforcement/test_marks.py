@@ -26,6 +26,7 @@ from tests.kernel.enforcement.test_enforce import (
 )
 from tests.kernel.lib.enforcer import Enforcer, Flow, Marks, enforcer
 from tests.kernel.lib.slbn import MEGA, Chain, chain
+from tests.kernel.lib.slbn_wire import internet_sum
 
 pytestmark = pytest.mark.virtual
 
@@ -84,13 +85,6 @@ def head_of(packet: bytes) -> int:
     return at + 2
 
 
-def checksum(head: bytes) -> int:
-    total = sum(struct.unpack(f">{len(head) // 2}H", head))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return int(total ^ 0xFFFF)
-
-
 def with_dscp(packet: bytes, dscp: int, ecn: int = 0) -> bytes:
     """A packet with this DSCP and a valid checksum."""
     at = head_of(packet)
@@ -102,7 +96,7 @@ def with_dscp(packet: bytes, dscp: int, ecn: int = 0) -> bytes:
     made[at + 1] = dscp << 2 | ecn
     struct.pack_into(">H", made, at + 10, 0)
     head = made[at : at + (made[at] & 15) * 4]
-    struct.pack_into(">H", made, at + 10, checksum(bytes(head)))
+    struct.pack_into(">H", made, at + 10, internet_sum(bytes(head)))
     return bytes(made)
 
 

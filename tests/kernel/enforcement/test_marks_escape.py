@@ -24,7 +24,7 @@ from pathlib import Path
 import pytest
 
 from tests.kernel.lib.iproute import run_ip
-from tests.kernel.lib.net import Namespace, wait_for, write_sysctl
+from tests.kernel.lib.net import Namespace, wait_for
 from tests.kernel.lib.senders import Sender, sender
 from tests.kernel.lib.slbn import MEGA, Chain, chain
 from tests.kernel.lib.slbnd import Agent, agent
@@ -215,8 +215,7 @@ def test_tcp_is_not_reordered(tmp_path: Path) -> None:
         net.tc(2, "qdisc change dev e2 parent 2:2 drr_fq limit 10000")
         # With ECN, the pacer marks packets that wait instead of dropping them.
         for node in (net.nodes[0], net.nodes[3]):
-            with node.entered():
-                write_sysctl("tcp_ecn", 1)
+            node.sysctl("tcp_ecn", 1)
         time.sleep(QUIET)
         flows = []
         for _ in range(4):

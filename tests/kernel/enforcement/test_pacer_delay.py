@@ -13,7 +13,6 @@ import socket
 import statistics
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -41,8 +40,7 @@ def net() -> Iterator[Chain]:
 
 def enable_ecn(net: Chain) -> None:
     for node in (net.nodes[0], net.nodes[2]):
-        with node.entered():
-            Path("/proc/sys/net/ipv4/tcp_ecn").write_text("1")
+        node.sysctl("tcp_ecn", 1)
 
 
 def watch_tcp(flow: Sender, traffic: Traffic, seconds: float) -> tuple[float, float]:

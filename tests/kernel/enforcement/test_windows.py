@@ -14,7 +14,6 @@ import socket
 import statistics
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -32,11 +31,6 @@ EVERYWHERE = pytest.mark.tier("all")
 def net() -> Iterator[Chain]:
     with windows.network() as made:
         yield made
-
-
-def tcp_sysctl(net: Chain, node: int, name: str, value: str) -> None:
-    with net.nodes[node].entered():
-        Path(f"/proc/sys/net/ipv4/tcp_{name}").write_text(value)
 
 
 def watch(
@@ -79,7 +73,7 @@ SHORT = ("scale 0", "scale 14")
 )
 def test_any_scale_and_options(net: Chain, enforce_try: str, name: str) -> None:
     for node, option, value in SETTINGS[name]:
-        tcp_sysctl(net, node, option, value)
+        net.nodes[node].sysctl(f"tcp_{option}", value)
     with enforcer(net.nodes[1], enforce_try, "e1", windows=True) as made:
         used, delays, drops = watch([sender(net, 0, 2)], made)
         assert 0.97 < used < 1.01
@@ -194,7 +188,7 @@ def test_receivers_may_read_in_steps(net: Chain, enforce_try: str, mega: int, tr
 @EVERYWHERE
 def test_little_is_granted_before_a_rate(net: Chain, enforce_try: str) -> None:
     """By a receiver that offers its whole buffer at once, as those of Linux 7.2 do."""
-    tcp_sysctl(net, 2, "rmem", "4096 250000000 250000000")
+    net.nodes[2].sysctl("tcp_rmem", "4096 250000000 250000000")
     with enforcer(net.nodes[1], enforce_try, "e1", windows=True) as made:
         made.set_unassigned(2 * RATE)
         flow = sender(net, 0, 2)

@@ -25,9 +25,10 @@ from pathlib import Path
 import pytest
 
 from tests.kernel.lib.enforcer import Enforcer, Flow, enforcer
-from tests.kernel.lib.net import Namespace
+from tests.kernel.lib.net import Namespace, pending
 from tests.kernel.lib.senders import TCP, Sender, Traffic, sender
 from tests.kernel.lib.slbn import Chain
+from tests.kernel.lib.slbn_wire import internet_sum
 from tests.kernel.lib.windows import RATE, ROUND_TRIP, Seen, network, watch
 
 pytestmark = pytest.mark.virtual
@@ -101,13 +102,6 @@ _ports = itertools.count(3000)
 # --- forged packets -----------------------------------------------------------------------------
 
 
-def checksum(octets: bytes) -> int:
-    total: int = sum(struct.unpack(f">{len(octets) // 2}H", octets + bytes(len(octets) % 2)[1:]))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return ~total & 0xFFFF
-
-
 End = tuple[str, int]
 
 
@@ -136,7 +130,7 @@ class Segment:
         rest = self.options + self.data
         pseudo = self.addresses + struct.pack(">HH", 6, len(head + rest))
         padded = pseudo + head + rest + bytes(len(rest) % 2)
-        return head[:16] + struct.pack(">H", checksum(padded)) + head[18:] + rest
+        return head[:16] + struct.pack(">H", internet_sum(padded)) + head[18:] + rest
 
     @property
     def addresses(self) -> bytes:
@@ -211,9 +205,8 @@ class Wire:
     def forget(self) -> None:
         """Ignore what has arrived so far."""
         self.seen.setblocking(False)
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                self.seen.recv(1)
+        for _ in pending(self.seen, 1):
+            pass
         self.seen.settimeout(1)
 
     def answer(self, segment: Segment) -> int:
@@ -221,7 +214,7 @@ class Wire:
         send(self.net.nodes[2], segment)
         tcp = self.arrived()
         length = struct.pack(">HH", 6, len(segment.tcp))
-        assert checksum(segment.addresses + length + tcp[: len(segment.tcp)]) == 0
+        assert internet_sum(segment.addresses + length + tcp[: len(segment.tcp)]) == 0
         return int(struct.unpack_from(">H", tcp, 14)[0])
 
     def connect(self, host: bytes = USUAL, peer: bytes = USUAL) -> None:

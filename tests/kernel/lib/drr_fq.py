@@ -34,8 +34,8 @@ from dataclasses import dataclass, field, fields, replace
 from tests import launch
 from tests.kernel.lib.iproute import run_ip
 from tests.kernel.lib.net import unnamed_namespace, wait_for, wait_for_carriers
-from tests.kernel.lib.netlink import NLA_F_NESTED, NetlinkError, attribute, attributes, u8, u32
-from tests.kernel.lib.rtnetlink import TC_H_ROOT, TCA_KIND, TCA_OPTIONS, Rtnetlink, Shown, handle
+from tests.kernel.lib.netlink import NetlinkError, attribute, attributes, u8, u32
+from tests.kernel.lib.rtnetlink import TC_H_ROOT, TCA_KIND, Rtnetlink, Shown, handle, nest
 
 MTU, HEADER = 1500, 14
 LIMIT, LIMIT_BYTES, FLOWS, QUANTUM, SCHEDULER, SPLIT_GSO, MEMORY_LIMIT = range(1, 8)
@@ -197,14 +197,14 @@ def options(**given: int) -> bytes:
     for name, value in given.items():
         write = u8 if name in ("scheduler", "split_gso", "codel", "ecn", "bands") else u32
         content += write(numbers[name], value)
-    return attribute(TCA_OPTIONS | NLA_F_NESTED, content)
+    return nest(content)
 
 
 def tbf_options(bytes_per_second: int, burst: int) -> bytes:
     ethernet = 1
     rate = struct.pack("=BBHhHI", 0, ethernet, 0, -1, 0, bytes_per_second)
     parameters = attribute(TCA_TBF_PARMS, rate + bytes(len(rate)) + struct.pack("=III", 0, 0, 0))
-    return attribute(TCA_OPTIONS | NLA_F_NESTED, parameters + u32(TCA_TBF_BURST, burst))
+    return nest(parameters + u32(TCA_TBF_BURST, burst))
 
 
 def batch(program: str, commands: str) -> None:

@@ -27,6 +27,22 @@ class Flow:
         return f"{self.source} {self.destination} {self.protocol} {self.sport} {self.dport}"
 
 
+def by_specificity(flow: Flow) -> list[Flow]:
+    """The flow, and all that leave some of its fields open, in the order in which they match."""
+    known = [
+        *("source protocol sport dport", "source sport dport", "source protocol dport"),
+        *("source protocol sport", "protocol sport dport", "source dport", "source sport"),
+        *("source protocol", "sport dport", "protocol dport", "protocol sport"),
+        *("source", "dport", "sport", "protocol", ""),
+    ]
+    found = [
+        Flow(flow.destination, **{name: getattr(flow, name) for name in names.split()})
+        for names in known
+    ]
+    assert len(set(found)) == 16
+    return found
+
+
 @dataclass(frozen=True)
 class Use:
     """Counters of a flow."""

@@ -9,13 +9,13 @@ invalid messages. See <linux/genetlink.h>.
 
 from __future__ import annotations
 
-import contextlib
 import re
 import struct
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.kernel.lib.net import pending
 from tests.kernel.lib.netlink import (
     HEADER,
     NLA_F_NESTED,
@@ -29,7 +29,7 @@ from tests.kernel.lib.netlink import (
     u32,
     u64,
 )
-from tests.kernel.lib.rtnetlink import TCA_OPTIONS
+from tests.kernel.lib.rtnetlink import nest
 from tests.kernel.lib.slbn_wire import JOIN, Datagram, Packet, State
 
 NETLINK_GENERIC, GENL_ID_CTRL, NETLINK_ADD_MEMBERSHIP = 16, 16, 1
@@ -125,7 +125,7 @@ def given(**values: int | str | bytes) -> bytes:
 
 def options(**values: int | str | bytes) -> bytes:
     """Encode TCA_OPTIONS of the qdisc."""
-    return attribute(TCA_OPTIONS | NLA_F_NESTED, given(**values))
+    return nest(given(**values))
 
 
 def _read_state(content: bytes) -> State:
@@ -224,12 +224,10 @@ class Genetlink(Netlink):
     def events(self) -> list[LinkMessage]:
         """The events received since the last call."""
         found = []
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                data = self.socket.recv(1 << 16)
-                length, kind, _, _, _ = HEADER.unpack_from(data)
-                assert (length, kind) == (len(data), self.family)
-                found.append(LinkMessage.read(data[HEADER.size :]))
+        for data in pending(self.socket):
+            length, kind, _, _, _ = HEADER.unpack_from(data)
+            assert (length, kind) == (len(data), self.family)
+            found.append(LinkMessage.read(data[HEADER.size :]))
         return found
 
 

@@ -135,6 +135,22 @@ def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
         time.sleep(min(max(0.01, (time.monotonic() - began) / 5), 0.1))
 
 
+def pending(end: socket.socket, most: int = 1 << 17) -> Iterator[bytes]:
+    """What a socket that does not block has received so far, MOST octets of each packet."""
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            yield end.recv(most)
+
+
+def received(where: Namespace, device: str) -> tuple[int, int]:
+    """Octets and packets that a device has received; no process is started, which takes long."""
+    with where.entered():
+        lines = (PROC_NET / "dev").read_text().splitlines()
+    (found,) = (line for line in lines if line.strip().startswith(f"{device}:"))
+    octets, packets, *_ = found.partition(":")[2].split()
+    return int(octets), int(packets)
+
+
 def wait_for_carriers(*devices: str) -> None:
     """Wait until devices send and their IPv6 addresses receive.
 

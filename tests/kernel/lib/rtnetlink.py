@@ -26,6 +26,7 @@ from fairlab.net.netlink import (
 )
 
 from tests.kernel.lib.netlink import (
+    NLA_F_NESTED,
     NLM_F_ACK,
     NLM_F_CREATE,
     NLM_F_DUMP,
@@ -52,6 +53,11 @@ def handle(text: str) -> int:
     """The number of a handle such as `10:3`; both parts are hexadecimal, as in tc."""
     major, _, minor = text.partition(":")
     return int(major, 16) << 16 | int(minor or "0", 16)
+
+
+def nest(content: bytes, flag: int = NLA_F_NESTED) -> bytes:
+    """TCA_OPTIONS with these attributes."""
+    return attribute(TCA_OPTIONS | flag, content)
 
 
 @dataclass(frozen=True)

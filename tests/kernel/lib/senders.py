@@ -12,14 +12,16 @@ import select
 import socket
 import struct
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from tests.kernel.lib.background import repeated
 from tests.kernel.lib.enforcer import Flow
-from tests.kernel.lib.net import wait_for
+from tests.kernel.lib.net import Namespace, wait_for
 from tests.kernel.lib.slbn import Chain
 
 #: Missing in Python's socket module.
-SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
+SO_SNDBUFFORCE, SO_RCVBUFFORCE, UDP_SEGMENT = 32, 33, 103
 TCP, UDP = 6, 17
 #: Burst of a paced flow, and of one that paused for longer than 100 ms [ns].
 BURST, FIRST_BURST = 2_000_000, 500_000
@@ -141,6 +143,32 @@ def sender(
     for end in (near, far):
         end.setblocking(False)
     return Sender(near, far, udp)
+
+
+@contextlib.contextmanager
+def sending(
+    node: Namespace,
+    source: str,
+    destinations: Sequence[str],
+    size: int,
+    pause: float,
+    segment: int = 0,
+) -> Iterator[None]:
+    """Send a datagram to each destination again and again, or (SEGMENT) merged ones."""
+    with node.entered():
+        near = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    near.bind((source, 0))
+    if segment:
+        near.setsockopt(socket.SOL_UDP, UDP_SEGMENT, segment)
+
+    def send() -> None:
+        for destination in destinations:
+            # Nobody listens: errors are those of ICMP.
+            with contextlib.suppress(ConnectionRefusedError):
+                near.sendto(bytes(size), (destination, 9))
+
+    with near, repeated(send, pause):
+        yield
 
 
 class Traffic:

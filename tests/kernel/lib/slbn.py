@@ -183,6 +183,11 @@ class Agent:
         return found
 
 
+def has(agent: Agent, *rates: float) -> bool:
+    """Whether its sessions have these rates [Mbit/s]."""
+    return [session.rate for session in agent.show()] == [int(n * MEGA) for n in rates]
+
+
 @contextlib.contextmanager
 def agents(peer: str, nodes: list[Namespace], key: str = "") -> Iterator[list[Agent]]:
     """An agent on each node."""

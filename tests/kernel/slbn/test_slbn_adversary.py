@@ -28,8 +28,8 @@ from tests.kernel.lib.costs import first_arguments, graph
 from tests.kernel.lib.genetlink import Genetlink
 from tests.kernel.lib.iproute import run_ip
 from tests.kernel.lib.net import (
-    Namespace,
     namespace,
+    received,
     sh,
     tracing,
     unnamed_namespace,
@@ -263,12 +263,6 @@ def test_no_route_is_looked_up_for_strangers(v6: bool) -> None:
         assert nowhere in trace.read_text()
 
 
-def received(node: Namespace, device: str) -> int:
-    """Packets that a device has received."""
-    (line,) = node.sh(f"grep {device}: /proc/net/dev").stdout.splitlines()
-    return int(line.split(":")[1].split()[1])
-
-
 @FAMILIES
 def test_answers_of_an_outsider_are_not_amplified(v6: bool) -> None:
     """Node 0 is outside of the domain of nodes 1 and 2, and nothing keeps it away."""
@@ -282,7 +276,7 @@ def test_answers_of_an_outsider_are_not_amplified(v6: bool) -> None:
         # As many as fit into a packet of 1500 octets.
         returns = {n: (1, (b, a)[n % 2]) for n in range(1, 60)} | {0: (0, own)}
         packet = Packet(LEAVE_ACK, id=NEW, hop=59, slots=59, returns=returns)
-        before = received(near, "e1") + received(far, "w1")
+        before = received(near, "e1")[1] + received(far, "w1")[1]
         with outsider.entered():
             family = socket.AF_INET6 if v6 else socket.AF_INET
             with socket.socket(family, socket.SOCK_DGRAM) as sender:
@@ -291,7 +285,7 @@ def test_answers_of_an_outsider_are_not_amplified(v6: bool) -> None:
                     sender.sendto(packet.pack(bytes(32 if v6 else 8)), (a, PORT))
         wait_for(lambda: state_in(near, "e1").bad_return == 20)
         # Neighbour discovery may send some.
-        assert received(near, "e1") + received(far, "w1") - before < 20
+        assert received(near, "e1")[1] + received(far, "w1")[1] - before < 20
 
 
 # --- programs on a router: the port is not a privileged one

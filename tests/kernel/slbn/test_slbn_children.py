@@ -39,7 +39,7 @@ from tests.kernel.lib.drr_fq import (
     numbered_frame,
 )
 from tests.kernel.lib.genetlink import MEGA, Genetlink, control_frame, given
-from tests.kernel.lib.net import sh, unnamed_namespace, wait_for
+from tests.kernel.lib.net import pending, sh, unnamed_namespace, wait_for
 from tests.kernel.lib.netlink import NLM_F_CREATE, NLM_F_EXCL, NetlinkError, attribute
 from tests.kernel.lib.rtnetlink import RTM_NEWTFILTER, TCA_KIND, Shown, handle
 from tests.kernel.lib.slbn_wire import PORT as SLBN_PORT
@@ -96,18 +96,16 @@ class Queues:
     def received(self) -> list[str]:
         """The packets received: `c` for control, `FLOW.NUMBER` for data."""
         found = []
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                frame = self.on.receiver.recv(1 << 17)
-                if frame[23] != socket.IPPROTO_UDP:
-                    continue
-                (port,) = struct.unpack_from("!H", frame, 36)
-                if port == SLBN_PORT:
-                    found.append("c")
-                elif port == PORT:
-                    flow, number = NUMBERED.unpack_from(frame, HEADERS)
-                    if flow != PRIMER:
-                        found.append(f"{flow}.{number}")
+        for frame in pending(self.on.receiver):
+            if frame[23] != socket.IPPROTO_UDP:
+                continue
+            (port,) = struct.unpack_from("!H", frame, 36)
+            if port == SLBN_PORT:
+                found.append("c")
+            elif port == PORT:
+                flow, number = NUMBERED.unpack_from(frame, HEADERS)
+                if flow != PRIMER:
+                    found.append(f"{flow}.{number}")
         return found
 
     def drained(self, count: int) -> list[str]:

@@ -24,7 +24,7 @@ import pytest
 from tests.kernel.lib.genetlink import Genetlink
 from tests.kernel.lib.net import Namespace, namespace, sh, wait_for, wait_for_carrier
 from tests.kernel.lib.rtnetlink import Rtnetlink
-from tests.kernel.lib.slbn import MEGA, Agent, agents, chain
+from tests.kernel.lib.slbn import agents, chain, has
 from tests.kernel.lib.slbn_tap import probed, sender, state_in, state_of
 from tests.kernel.lib.slbn_wire import (
     IPPROTO_FRAGMENT,
@@ -34,10 +34,6 @@ from tests.kernel.lib.slbn_wire import (
     Datagram,
     Packet,
 )
-
-
-def has(agent: Agent, *rates: float) -> bool:
-    return [session.rate for session in agent.show()] == [int(n * MEGA) for n in rates]
 
 
 def shaped(device: str, rate: str) -> str:

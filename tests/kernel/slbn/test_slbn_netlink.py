@@ -67,6 +67,7 @@ from tests.kernel.lib.rtnetlink import (
     TCA_OPTIONS,
     Rtnetlink,
     handle,
+    nest,
 )
 from tests.kernel.lib.slbn_wire import JOIN, LEAVE, State
 
@@ -77,10 +78,6 @@ KEY = bytes(range(16))
 NLM_F_DUMP_INTR = 0x10
 NOBODY, CLONE_NEWUSER = 65534, 0x10000000
 libc = ctypes.CDLL(None, use_errno=True)
-
-
-def nest(content: bytes) -> bytes:
-    return attribute(TCA_OPTIONS | NLA_F_NESTED, content)
 
 
 @dataclass

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from tests.kernel.lib.net import VIRTUAL_TIME, Namespace, sh, wait_for
-from tests.kernel.lib.slbn import MEGA, Agent, Chain, Session, agents, chain
+from tests.kernel.lib.slbn import MEGA, Agent, Chain, Session, agents, chain, has
 from tests.kernel.lib.slbn_sessions import FAMILIES, Sessions
 from tests.kernel.lib.slbn_tap import Tap, Wire, state_in, wire
 from tests.kernel.lib.slbn_wire import (
@@ -51,10 +51,6 @@ DROPS = (
 
 def slbn(node: Namespace, device: str, options: str) -> None:
     sh(f"tc -n {node.name} qdisc replace dev {device} root handle 1: slbn {options}")
-
-
-def has(agent: Agent, *rates: float) -> bool:
-    return [session.rate for session in agent.show()] == [int(n * MEGA) for n in rates]
 
 
 def more_cycles(agent: Agent, number: int = 20) -> list[Session]:

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests import launch
-from tests.kernel.lib.net import Namespace, sh, wait_for
+from tests.kernel.lib.net import Namespace, received, sh, wait_for
 from tests.kernel.lib.senders import Traffic, close_to, sender
 from tests.kernel.lib.slbn import MEGA, Chain, chain, key_option
 from tests.kernel.lib.slbn_tap import Tap, close
@@ -357,28 +357,15 @@ def test_session_without_rate_uses_default_class(net: Chain, tmp_path: Path) -> 
     traffic.settle()
     with joining(net, tmp_path, "--devices", "e0", "--unassigned", "2mbit") as session:
         assert session.rate() == 0
-        tap = counter(net.nodes[1], "w0")
 
         def sent(seconds: float) -> int:
-            before = tap()
+            before, _ = received(net.nodes[1], "w0")
             traffic.run(seconds)
             # Packets wait for their departure; a slow machine reads the counter later.
             time.sleep(0.5)
-            return tap() - before
+            return received(net.nodes[1], "w0")[0] - before
 
         assert close_to((sent(3) - sent(1)) * 8 / 2, 2 * MEGA, 0.02)
-
-
-def counter(where: Namespace, device: str) -> Callable[[], int]:
-    """Octets that a device has received; reading them starts no process, which takes long."""
-
-    def read() -> int:
-        with where.entered():
-            lines = Path("/proc/thread-self/net/dev").read_text().splitlines()
-        (found,) = (line for line in lines if line.strip().startswith(f"{device}:"))
-        return int(found.partition(":")[2].split()[0])
-
-    return read
 
 
 def test_rates_recover_from_link_restart(net: Chain, tmp_path: Path) -> None:

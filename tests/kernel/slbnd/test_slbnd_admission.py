@@ -28,6 +28,7 @@ import pytest
 
 from tests.kernel.lib.background import repeated
 from tests.kernel.lib.net import wait_for
+from tests.kernel.lib.senders import sending
 from tests.kernel.lib.slbn import MEGA, Chain, chain
 from tests.kernel.lib.slbn_wire import JOIN, PORT, Packet, internet_sum
 from tests.kernel.lib.slbnd import agent, libslbn
@@ -395,21 +396,6 @@ def test_maximum_of_sessions(net: Chain, tmp_path: Path) -> None:
         us.join(ANSWERED)
 
 
-@contextlib.contextmanager
-def sending_from(net: Chain, address: str, destinations: list[str], pause: float) -> Iterator[None]:
-    """Send datagrams from this address to each destination."""
-    with net.nodes[0].entered():
-        sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    sender.bind((address, 0))
-
-    def send_to_all() -> None:
-        for destination in destinations:
-            sender.sendto(bytes(1372), (destination, 9))
-
-    with sender, repeated(send_to_all, pause):
-        yield
-
-
 @pytest.mark.parametrize(
     ("options", "advantage"),
     [
@@ -432,8 +418,8 @@ def test_many_flows_gain_nothing(
     with (
         agent(net.nodes[1], tmp_path, *everything) as slbnd,
         slbnd.connect() as us,
-        sending_from(net, second, many, 0.02),
-        sending_from(net, first, [ANSWERED] * 4, 0.01),
+        sending(net.nodes[0], second, many, 1372, 0.02),
+        sending(net.nodes[0], first, [ANSWERED] * 4, 1372, 0.01),
     ):
 
         def is_shared() -> bool:
@@ -465,12 +451,12 @@ def test_sessions_do_not_begin_anew_as_others_come_and_go(net: Chain, tmp_path: 
     with (
         agent(net.nodes[1], tmp_path, *options) as slbnd,
         slbnd.connect() as us,
-        sending_from(net, first, [ANSWERED], 0.01),
+        sending(net.nodes[0], first, [ANSWERED], 1372, 0.01),
     ):
         seen: set[int] = set()
         most = 0
         for _ in range(10):
-            with sending_from(net, second, others, 0.01):
+            with sending(net.nodes[0], second, others, 1372, 0.01):
                 for _ in range(10):
                     time.sleep(0.2)
                     seen |= {each.id for each in detected(us) if each.source == first}

@@ -21,10 +21,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernel.lib.background import repeated
 from tests.kernel.lib.enforcer import fq_at_root, htb_at_root
-from tests.kernel.lib.net import wait_for
-from tests.kernel.lib.senders import Traffic, sender
+from tests.kernel.lib.net import pending, wait_for
+from tests.kernel.lib.senders import Traffic, sender, sending
 from tests.kernel.lib.slbn import Chain, chain
 from tests.kernel.lib.slbnd import agent
 
@@ -33,7 +32,7 @@ pytestmark = pytest.mark.virtual
 HOSTS = "10.0.0.0/24,fd00:0::/64"
 HONEST, HOSTILE, SERVER = "10.0.0.1", "10.0.0.66", "10.0.1.2"
 #: Missing in Python's socket module.
-UDP_SEGMENT, IP_TRANSPARENT = 103, 19
+IP_TRANSPARENT = 19
 
 
 @contextlib.contextmanager
@@ -55,24 +54,6 @@ def htb() -> Iterator[Chain]:
     """With htb instead of BPF."""
     with network(htb_at_root) as made:
         yield made
-
-
-@contextlib.contextmanager
-def flood(net: Chain, rate: int, size: int, segment: int = 0) -> Iterator[None]:
-    """Datagrams at a rate [bit/s]; those that are longer than a packet are merged segments."""
-    with net.nodes[0].entered():
-        sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    sender.bind((HOSTILE, 0))
-    if segment:
-        sender.setsockopt(socket.SOL_UDP, UDP_SEGMENT, segment)
-
-    def send() -> None:
-        # Nobody listens: errors are those of ICMP.
-        with contextlib.suppress(ConnectionRefusedError):
-            sender.sendto(bytes(size), (SERVER, 9))
-
-    with sender, repeated(send, size * 8 / rate):
-        yield
 
 
 def exchange(net: Chain, size: int) -> float:
@@ -133,7 +114,8 @@ def test_merged_packets_stall_nobody(
     with (
         agent(net.nodes[1], tmp_path, *options),
         server(net, 9000),
-        flood(net, 5_000_000, size, segment),
+        # 5 Mbit/s; those that are longer than a packet are merged segments.
+        sending(net.nodes[0], HOSTILE, [SERVER], size, size * 8 / 5_000_000, segment),
     ):
         time.sleep(1)
         took = []
@@ -271,9 +253,7 @@ def offer(net: Chain, source: str, seconds: float) -> float:
         while (now := time.monotonic()) < began + 1 + seconds:
             while sent < (now - began) * OFFERED / 8:
                 sent += near.sendto(bytes(1400), far.getsockname()[:2])
-            with contextlib.suppress(BlockingIOError):
-                while True:
-                    received += len(far.recv(2000))
+            received += sum(map(len, pending(far, 2000)))
             # After the burst of the class.
             if now < began + 1:
                 received, counted_from = 0, now

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernel.lib.net import namespace, sh, wait_for
+from tests.kernel.lib.net import namespace, received, sh, wait_for
 from tests.kernel.lib.senders import Traffic, close_to, sender
 from tests.kernel.lib.slbn import MEGA, Chain, chain
 from tests.kernel.lib.slbnd import SLBND, agent, libslbn
-from tests.kernel.slbnd.test_slbnd import counter, rates, wait_for_rates
+from tests.kernel.slbnd.test_slbnd import rates, wait_for_rates
 
 pytestmark = pytest.mark.virtual
 
@@ -345,12 +345,11 @@ def test_upgrade_keeps_rates(
     flood = sender(net, 0, 3, udp=20 * MEGA)
     traffic = Traffic(flood)
     traffic.settle()
-    tap = counter(net.nodes[1], "w0")
     samples: list[tuple[float, int, float]] = []
 
     def sample() -> tuple[float, int, float]:
         """Received octets, with the times before and after they were read."""
-        before, octets = time.monotonic(), tap()
+        before, (octets, _) = time.monotonic(), received(net.nodes[1], "w0")
         return before, octets, time.monotonic()
 
     def run(periods: int) -> float:
