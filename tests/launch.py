@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,10 @@ def run(
     if environment:
         how["env"] = os.environ | environment
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.run(command, check=False, text=True, **pipes | how)
+    done: subprocess.CompletedProcess[str] = subprocess.run(
+        command, check=False, text=True, **pipes | how
+    )
+    return done
 
 
 def succeed(command: str | Sequence[str | Path], **how: Any) -> subprocess.CompletedProcess[str]:
@@ -31,3 +35,10 @@ def succeed(command: str | Sequence[str | Path], **how: Any) -> subprocess.Compl
     said = f"{done.stdout or ''}{done.stderr or ''}"
     assert done.returncode == 0, f"{command}: status {done.returncode}\n{said}"
     return done
+
+
+def answer(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    """The JSON of a program, which has succeeded."""
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from fractions import Fraction
 from itertools import pairwise
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests import launch
 from tests.slbnsim.simtools import slbnsim
 from tests.slbnsim.test_faults import AROUND
 from tests.slbnsim.test_slbnsim import HEAD, LINE, Case, link, random_network
@@ -28,12 +28,8 @@ SMALL = {
 
 
 def experiment(name: str, *options: str) -> dict[str, Any]:
-    done = slbnsim(
-        "experiment", name, *SMALL[name], *options, "--data", "fluid", "--json", "--quiet"
-    )
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    words = ("--data", "fluid", "--json", "--quiet")
+    return launch.answer(slbnsim("experiment", name, *SMALL[name], *options, *words))
 
 
 def overshoots(found: dict[str, Any]) -> tuple[float, float]:

@@ -11,16 +11,14 @@ from typing import Any
 
 import pytest
 
+from tests import launch
 from tests.slbnsim.simtools import PROGRAM, SECONDS, slbnsim
 
 SMALL = ("--percent", "4", "--quiet")
 
 
 def run_experiment(*arguments: str) -> dict[str, Any]:
-    done = slbnsim("experiment", *arguments, "--json")
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    return launch.answer(slbnsim("experiment", *arguments, "--json"))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ second all is as if nothing had been.
 
 from __future__ import annotations
 
-import json
 import random
 import statistics
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests import launch
 from tests.slbnsim.simtools import slbnsim
 from tests.slbnsim.test_slbnsim import EXACT, LINE, Case, link, random_network
 
@@ -320,9 +320,7 @@ def test_link_without_alternative_path(tmp_path: Path) -> None:
 )
 def test_experiments_recover(trouble: str) -> None:
     arguments = "experiment 1a --percent 2 --quiet --json --until 7s --every 100ms"
-    done = slbnsim(*arguments.split(), *trouble.split())
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    found = launch.answer(slbnsim(*arguments.split(), *trouble.split()))
     assert found["largest_overshoot"] == 0 or "--silent" in trouble
     after = [one["off_by_1_percent"] for one in found["series"] if one["time"] > 1.5]
     assert max(after) > 5

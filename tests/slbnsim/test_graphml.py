@@ -80,9 +80,7 @@ def convert(directory: Path, text: str | bytes, *options: str) -> subprocess.Com
 def read(directory: Path, text: str | bytes, *options: str) -> tuple[dict[str, Any], str]:
     """The topology, and standard error."""
     done = convert(directory, text, *options)
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found, done.stderr
+    return launch.answer(done), done.stderr
 
 
 def refused(directory: Path, text: str | bytes, *options: str) -> str:
@@ -118,8 +116,7 @@ def test_slbnsim_reads_the_topology(tmp_path: Path) -> None:
         "id,source,destination,join,leave,demand,bytes\ns,Berlin,Oslo,0,,,\nt,Berlin,Madrid,0,,,\n"
     )
     done = slbnsim("run", "--topology", str(net), "--sessions", str(sessions), "--json")
-    assert done.returncode == 0, done.stderr
-    rates = [one["rate"] for one in json.loads(done.stdout)["sessions"]]
+    rates = [one["rate"] for one in launch.answer(done)["sessions"]]
     assert rates == [622_080_000, 10**10]
     # It writes the same nodes and links.
     done = slbnsim("topology", "file", "--topology", str(net))

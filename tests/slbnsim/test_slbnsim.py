@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from fairlab.slbn import maxmin
 
+from tests import launch
 from tests.slbnsim.simtools import slbnsim
 
 HEAD = "id,source,destination,join,leave,demand,bytes"
@@ -58,10 +59,7 @@ class Case:
         return slbnsim(command, *files, *options)
 
     def answer(self, command: str, *options: str) -> dict[str, Any]:
-        done = self.run(command, "--json", *options)
-        assert done.returncode == 0, done.stderr
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found
+        return launch.answer(self.run(command, "--json", *options))
 
     def refused(self, command: str = "maxmin") -> str:
         done = self.run(command)

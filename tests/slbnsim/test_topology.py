@@ -37,10 +37,7 @@ class Drawn:
 
     def answer(self, command: str, *arguments: str) -> dict[str, Any]:
         files = ("--topology", str(self.net), "--sessions", str(self.csv))
-        done = slbnsim(command, *files, "--json", *arguments)
-        assert done.returncode == 0, done.stderr
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found
+        return launch.answer(slbnsim(command, *files, "--json", *arguments))
 
     @property
     def links(self) -> list[tuple[str, str]]:

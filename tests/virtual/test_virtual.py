@@ -6,7 +6,6 @@ A kernel that is not in the cache is built first.
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -65,11 +64,8 @@ print(len(found), set(found))
 def test_flows_fill_the_bottleneck(tmp_path: Path, rtt: str) -> None:
     """bic and gaimd share a bottleneck without idle time, at any round-trip time."""
     words = ["run", "dumbbell", "--flows", "bic,gaimd", "--rate", "50mbit", "--rtt", rtt]
-    done = launch.succeed(
-        [TOP / "scripts/fairlab", *words, "--time", "12", *WHERE, "--json", "--out", tmp_path],
-        timeout=1800,
-    )
-    result = json.loads(done.stdout)
+    words += ["--time", "12", *WHERE, "--json", "--out", str(tmp_path)]
+    result = launch.answer(launch.run([TOP / "scripts/fairlab", *words], timeout=1800))
     assert result["kernel"]["release"].startswith(f"{KERNEL}.")
     assert result["modules"]["bic"]["file"].endswith("updates/tcp_bic.ko")
     total = sum(flow["throughput_bps"] for flow in result["flows"])

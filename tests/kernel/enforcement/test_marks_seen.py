@@ -16,10 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from tests import launch
 from tests.kernel.lib.net import wait_for
 from tests.kernel.lib.slbn import MEGA, Chain, chain
-from tests.kernel.lib.slbnd import SLBNCTL, Agent, agent, libslbn
+from tests.kernel.lib.slbnd import Agent, agent, libslbn
 
 pytestmark = pytest.mark.virtual
 
@@ -77,8 +76,7 @@ def shown(slbnd: Agent, sessions: list[int]) -> list[bool]:
 
 
 def tell(slbnd: Agent, what: str) -> str:
-    command = [str(SLBNCTL), "--socket", slbnd.socket, what]
-    return launch.run(command, timeout=60).stdout
+    return slbnd.slbnctl(what, check=False).stdout
 
 
 def test_marks_that_arrive(net: Chain, tmp_path: Path) -> None:

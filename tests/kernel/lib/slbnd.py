@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import signal
 import subprocess
@@ -65,24 +64,21 @@ class Agent:
     def connect(self) -> libslbn.Connection:
         return libslbn.Connection(self.socket)
 
-    def ctl(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        command: list[str | Path] = [
-            SLBNCTL,
-            "--socket",
-            self.socket,
-            "session",
-            *arguments,
-        ]
-        done = launch.run(command, timeout=60)
+    def slbnctl(
+        self, *words: str, prefix: Sequence[str] = (), given: str | None = None, check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
+        """Run slbnctl with the agent's socket, and GIVEN to read."""
+        command = [*prefix, str(SLBNCTL), "--socket", self.socket, *words]
+        done = launch.run(command, input=given, timeout=60)
         assert not check or done.returncode == 0, done.stderr
         return done
 
+    def ctl(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        return self.slbnctl("session", *arguments, check=check)
+
     def show(self, number: int) -> dict[str, Any]:
         """A session with its path, as slbnctl shows it."""
-        words = ("--json", "--socket", self.socket, "session", "show", f"{number:x}")
-        command: list[str | Path] = [SLBNCTL, *words]
-        done = launch.succeed(command, timeout=60)
-        shown: dict[str, Any] = json.loads(done.stdout)
+        shown = launch.answer(self.slbnctl("--json", "session", "show", f"{number:x}"))
         validate("session_path", shown)
         return shown
 

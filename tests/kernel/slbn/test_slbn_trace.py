@@ -11,7 +11,6 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -34,7 +33,7 @@ from tests.kernel.lib.slbn_wire import (
     read_packet,
     read_udp,
 )
-from tests.kernel.lib.slbnd import SLBNCTL, Agent, agent, libslbn
+from tests.kernel.lib.slbnd import Agent, agent, libslbn
 from tests.kernel.slbnd.test_slbnd import wait_for_rates
 from tests.slbnctl.schema import validate
 
@@ -159,8 +158,8 @@ def traced(
     status: int = 0,
     form: tuple[str, ...] = ("--json",),
 ) -> subprocess.CompletedProcess[str]:
-    command = ["ip", "netns", "exec", where.name, str(SLBNCTL), *form, "--socket", slbnd.socket]
-    done = launch.run([*command, "session", "trace", *words], timeout=60)
+    there = ("ip", "netns", "exec", where.name)
+    done = slbnd.slbnctl(*form, "session", "trace", *words, prefix=there, check=False)
     assert done.returncode == status, (done.stdout, done.stderr)
     return done
 
@@ -239,8 +238,7 @@ def test_trace_shows_each_hop_and_gaps(net: Chain, tmp_path: Path, six: bool) ->
         )
         wait_for_rates(us, expected)
         # top names it, too.
-        done = launch.succeed([SLBNCTL, "--json", "--socket", slbnd.socket, "top", "count", "1"])
-        sessions: list[dict[str, Any]] = json.loads(done.stdout)["sessions"]
+        sessions = launch.answer(slbnd.slbnctl("--json", "top", "count", "1"))["sessions"]
         (same,) = (each for each in sessions if each["id"] == shown["id"])
         assert same["bottleneck"] == shown["bottleneck"]
 

@@ -33,7 +33,7 @@ from tests.kernel.lib.senders import Traffic, close_to, sender
 from tests.kernel.lib.slbn import MEGA, Chain, chain, key_option
 from tests.kernel.lib.slbn_tap import Tap, close
 from tests.kernel.lib.slbn_wire import NO_EPOCH, PORT, Datagram, Packet, read_packet, read_udp
-from tests.kernel.lib.slbnd import SLBNCTL, SLBND, Agent, agent, libslbn
+from tests.kernel.lib.slbnd import SLBND, Agent, agent, libslbn
 from tests.slbnctl.schema import validate
 
 pytestmark = pytest.mark.virtual
@@ -113,7 +113,7 @@ def test_slbnctl(net: Chain, tmp_path: Path) -> None:
         second = slbnd.ctl("join", "10.0.2.2", "demand", "10mbit").stdout.strip()
 
         def listed() -> dict[str, int]:
-            done = launch.succeed([SLBNCTL, "--json", "--socket", slbnd.socket, "session", "list"])
+            done = slbnd.slbnctl("--json", "session", "list")
             return {session["id"]: session["rate"] for session in json.loads(done.stdout)}
 
         wait_for(lambda: listed() == {first: 40 * MEGA, second: 10 * MEGA})
@@ -716,15 +716,7 @@ def test_sessions_of_other_users_are_protected(net: Chain, tmp_path: Path) -> No
 
         def as_nobody(*arguments: str) -> subprocess.CompletedProcess[str]:
             drop = ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups"]
-            command: list[str | Path] = [
-                *drop,
-                SLBNCTL,
-                "--socket",
-                slbnd.socket,
-                "session",
-                *arguments,
-            ]
-            return launch.run(command)
+            return slbnd.slbnctl("session", *arguments, prefix=drop, check=False)
 
         assert ours in as_nobody("list").stdout
         refused = as_nobody("leave", ours)

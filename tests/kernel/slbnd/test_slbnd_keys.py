@@ -333,12 +333,12 @@ def test_packets_that_are_not_authentic_are_counted(net: Chain, tmp_path: Path) 
             assert counted(bad_key=3, unknown_key=2, bad_time=3)()
             assert us.status().keys == (0, 1) and us.status().sessions == 1
         assert session.rate() == 0
-        text = status(session.slbnd).stdout
+        text = session.slbnd.slbnctl("status").stdout
         assert text.startswith("sessions 1 clients 2 silent 0 keys 0,1 detection off")
         assert " bad_key 3 unknown_key 2 bad_time 3 bad_return 0\n" in text
         assert "slbnd does not have a key that other routers use\n" in text
         assert "s in the future: wrong clocks, or a replay\n" in text
-        shown = json.loads(status(session.slbnd, "--json").stdout)
+        shown = launch.answer(session.slbnd.slbnctl("--json", "status"))
         assert (shown["keys"], shown["bad_time"]) == ([0, 1], 3)
         assert shown["clock_difference"] == pytest.approx(-3600, abs=2)
         # Both keys are accepted, and times of clocks that differ a little.
@@ -357,15 +357,11 @@ def test_packets_that_are_not_authentic_are_counted(net: Chain, tmp_path: Path) 
         assert counted(bad_key=3, unknown_key=2, bad_time=3)()
 
 
-def status(slbnd: Agent, *options: str) -> subprocess.CompletedProcess[str]:
-    return launch.succeed([SLBNCTL, *options, "-s", slbnd.socket, "status"])
-
-
 def test_status_without_keys(net: Chain, tmp_path: Path) -> None:
     with agent(net.nodes[0], tmp_path) as slbnd:
-        text = status(slbnd).stdout
+        text = slbnd.slbnctl("status").stdout
         assert "keys none" in text and "bad_key 0 unknown_key 0 bad_time 0 bad_return 0\n" in text
-        shown = json.loads(status(slbnd, "--json").stdout)
+        shown = launch.answer(slbnd.slbnctl("--json", "status"))
         assert shown["keys"] == [] and not any(shown[name] for name in COUNTERS)
         assert numbers(net.nodes[0], slbnd) == {"e0": [0], "slbnd": []}
 
@@ -432,15 +428,13 @@ def test_only_root_changes_keys(net: Chain, tmp_path: Path) -> None:
         for parent in (tmp_path, *tmp_path.parents[:-1]):
             parent.chmod(parent.stat().st_mode | 0o055)
         for arguments in ("add 1 - agent", "retire 0 agent"):
-            done = launch.run(
-                [*drop, SLBNCTL, "-s", slbnd.socket, "key", *arguments.split()], input=KEYS[1].hex()
-            )
+            words, secret = ("key", *arguments.split()), KEYS[1].hex()
+            done = slbnd.slbnctl(*words, prefix=drop, given=secret, check=False)
             assert done.returncode == 1
             assert done.stderr.startswith("slbnctl: slbnd: only root may change keys\n")
         assert numbers(net.nodes[0], slbnd)["slbnd"] == [0, 1]
         # They may read the numbers.
-        command = [*drop, str(SLBNCTL), "-s", slbnd.socket, "key", "show"]
-        shown = launch.succeed(command).stdout
+        shown = slbnd.slbnctl("key", "show", prefix=drop).stdout
         assert "slbnd: keys 0,1\n" in shown
 
 
