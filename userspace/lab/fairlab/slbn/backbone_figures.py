@@ -151,8 +151,8 @@ def variants(plan: Plan, data: dict[str, Any]) -> Any:
             held = [8000 * size / plan.rate for size in kept["held"]]
             queue.plot(times, held, color=colour, linewidth=1.1, label=label)
         if VARIANTS[name].slbn:
-            handed = VARIANTS[name].capacity(plan.rate) / plan.rate
-            use.axhline(handed, color=GREY, linewidth=0.8, linestyle=":", label="handed out")
+            most = VARIANTS[name].capacity(plan.rate) / plan.rate
+            use.axhline(most, color=GREY, linewidth=0.8, linestyle=":", label="assigned, at most")
         for axis in (fair, use, queue):
             axis.grid(visible=False, axis="x")
             mark_changes(plan, axis)
