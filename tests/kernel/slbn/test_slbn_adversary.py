@@ -557,6 +557,7 @@ def add_devices(count: int) -> None:
 
 
 @pytest.mark.stock
+@pytest.mark.newer
 @pytest.mark.parametrize("more", [100, pytest.param(1998, marks=pytest.mark.tier("all"))])
 def test_cost_of_a_packet_does_not_depend_on_devices(more: int) -> None:
     """The address for the answer is not looked for."""
@@ -580,6 +581,7 @@ def test_cost_of_a_packet_does_not_depend_on_devices(more: int) -> None:
 
 
 @pytest.mark.stock
+@pytest.mark.newer
 def test_cost_of_a_trace_is_bounded_by_queues() -> None:
     """It reads the backlog of each TX queue: of one CPU, no more than 100 instructions each."""
     costs = {}
@@ -595,6 +597,7 @@ def test_cost_of_a_trace_is_bounded_by_queues() -> None:
 
 
 @pytest.mark.stock
+@pytest.mark.newer
 def test_event_of_a_device_concerns_its_link_only() -> None:
     """Its cost does not depend on the number of links, and no other link's speed is read."""
     costs = {}
