@@ -38,10 +38,12 @@
 #include <linux/netfilter.h>
 #include <linux/rcupdate.h>
 #include <linux/spinlock.h>
+#include <linux/string.h>
 #include <linux/udp.h>
 #include <linux/workqueue.h>
 #include <net/ip.h>
 #include <net/ipv6.h>
+#include <net/rtnetlink.h>
 #include <net/sch_generic.h>
 
 #include <uapi/fairpath/slbn_netlink.h>
@@ -413,6 +415,13 @@ bool slbn_find_error(const struct sk_buff *skb);
 struct sk_buff *slbn_split(struct sk_buff *skb);
 
 /* slbn_link.c */
+
+/* Whether "ip link add type KIND" made a device. */
+static inline bool slbn_is_kind(const struct net_device *dev, const char *kind)
+{
+	return dev->rtnl_link_ops && !strcmp(dev->rtnl_link_ops->kind, kind);
+}
+
 int slbn_link_configure(struct slbn_link *link,
 			const struct slbn_config *config,
 			struct netlink_ext_ack *extack);

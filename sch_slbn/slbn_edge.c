@@ -75,14 +75,14 @@ unsigned int slbn_ingress(void *priv, struct sk_buff *skb,
 
 /*
  * Whether a device receives what the devices below it receive, after their
- * hooks. Tunnels and MACsec receive other packets. The ports of a bridge or VRF
- * differ: their packets are examined before the bridge, or by the device in the
- * VRF.
+ * hooks. Not each device that has lower ones does: tunnels and MACsec receive
+ * other packets. The ports of a bridge or VRF differ: their packets are examined
+ * before the bridge, or by the device in the VRF.
  */
 static bool slbn_is_above(const struct net_device *dev)
 {
 	return is_vlan_dev(dev) || netif_is_macvlan(dev) ||
-	       netif_is_lag_master(dev);
+	       netif_is_lag_master(dev) || slbn_is_kind(dev, "ipvlan");
 }
 
 /* Find the edge by which a device receives: itself, or one below it. */

@@ -152,7 +152,7 @@ static void slbn_link_unhook(struct slbn_link *link, struct nf_hook_ops *hook)
 /* Whether a device returns packets to another one behind its ingress hooks. */
 static bool slbn_is_ifb(const struct net_device *dev)
 {
-	return dev->rtnl_link_ops && !strcmp(dev->rtnl_link_ops->kind, "ifb");
+	return slbn_is_kind(dev, "ifb");
 }
 
 static bool slbn_has_ifb(struct net *net)

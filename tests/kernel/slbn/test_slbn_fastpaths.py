@@ -152,12 +152,22 @@ def move_addresses(node: Namespace, old: str, new: str) -> None:
         ip addr add fd00:{number}::{last}/64 dev {new} nodad""")
 
 
+#: Devices above an edge.  User-Mode Linux has no ipvlan.
+ABOVE = ["vlan id 5", "macvlan", pytest.param("ipvlan mode l2", marks=pytest.mark.stock)]
+
+
 @pytest.mark.tier("all")
-def test_edge_drops_packets_of_its_vlans_that_return_from_ifb(peer: str) -> None:
+@pytest.mark.parametrize("above", ABOVE)
+def test_edge_drops_packets_of_devices_above_it_that_return_from_ifb(peer: str, above: str) -> None:
     with chain(2) as net:
         host, router, last = net.nodes
-        for node, device in ((host, "e0"), (router, "w0")):
-            node.sh(f"ip link add link {device} name v5 type vlan id 5")
+        # Only the device above answers for its address, not also the one below.
+        router.sysctl("conf/w0/arp_ignore", 1)
+        ends = [(router, "w0")]
+        if "vlan id" in above:
+            ends.append((host, "e0"))
+        for node, device in ends:
+            node.sh(f"ip link add link {device} name v5 type {above}")
             move_addresses(node, device, "v5")
         host.sh(
             "ip route replace 10.0.1.0/24 via 10.0.0.2; ip route replace fd00:1::/64 via fd00:0::2"
