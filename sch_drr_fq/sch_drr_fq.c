@@ -779,11 +779,10 @@ static int drr_fq_enqueue_segments(struct Qdisc *sch, struct sk_buff *skb,
 		count++;
 	}
 	q->gso_split++;
-	if (!count) {
-		__qdisc_drop(skb, to_free);
-		return NET_XMIT_DROP;
-	}
+	/* The first segment of an SKB_GSO_FRAGLIST packet is the packet itself. */
 	consume_skb(skb);
+	if (!count)
+		return NET_XMIT_DROP;
 
 	/* The parents will count one packet of @length bytes. */
 	qdisc_tree_reduce_backlog(sch, 1 - count, length - sum);

@@ -7,9 +7,11 @@ With a closed valve (see drr_fq.py), all numbers are exact.
 from __future__ import annotations
 
 import random
+import socket
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -29,6 +31,7 @@ from tests.kernel.lib.drr_fq import (
     link,
     valved,
 )
+from tests.kernel.lib.net import sh, wait_for, wait_for_carriers
 
 FULL = MTU + HEADER
 #: Large enough for the valve to send the largest GSO packet unsegmented.
@@ -516,6 +519,39 @@ def test_split_gso_exceeds_the_limits(parent: str, options: str, fit: int) -> No
         gso.send(20)
         on.drain()
         on.check_empty()
+
+
+def test_split_gso_of_listed_packets() -> None:
+    """Of packets that GRO lists (rx-gro-list), the first one is the list, too."""
+    with link() as on, GsoSocket(on, 1) as gso:
+        batch("ip", "link add c0 type veth peer name d0\nlink set c0 up\nlink set d0 up\n")
+        # Each segment exceeds the limit by the overhead.
+        options = f"split-gso limit_bytes {FULL}"
+        batch(
+            "tc",
+            f"""qdisc add dev c0 root handle 10: stab overhead 24 drr_fq {options}
+            qdisc add dev b0 clsact
+            filter add dev b0 ingress matchall action mirred egress redirect dev c0""",
+        )
+        sh("ethtool -K a0 tx-udp-segmentation off")
+        sh("ethtool -K b0 gro on rx-gro-list on")
+        wait_for_carriers("c0", "d0")
+        on.receive_at("d0")
+        out = replace(on, index=socket.if_nametoindex("c0"))
+        gso.send(10)
+        wait_for(lambda: out.statistics.drops_oversize == 10)
+        assert out.statistics.gso_split == 1
+        out.change(limit_bytes=20 * FULL)
+        gso.send(10)
+        arrived: list[Arrival] = []
+
+        def complete() -> bool:
+            arrived.extend(on.arrivals())
+            return len(arrived) >= 10
+
+        wait_for(complete)
+        assert arrived == [Arrival(1, number, FULL) for number in range(10, 20)]
+        assert out.statistics.gso_split == 2
 
 
 def test_gso_packets_larger_than_limit_bytes_are_dropped() -> None:
