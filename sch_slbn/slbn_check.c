@@ -37,7 +37,8 @@ enum slbn_parse_result slbn_control_parse(struct sk_buff *skb,
 
 	/*
 	 * place->length has wrapped if UDP's length is below that of its header.
-	 * A shared skb cannot be made linear nor written; only pktgen sends such.
+	 * A shared skb cannot be made linear nor written. Only pktgen sends such,
+	 * and tbf, as the first one of a list (rx-gro-list) that it has split.
 	 */
 	if (end > place->end || end > skb->len || place->length > skb->len ||
 	    skb_shared(skb) || skb_ensure_writable(skb, end))

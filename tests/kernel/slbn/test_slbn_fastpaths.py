@@ -254,18 +254,22 @@ def test_hooks_for_forwarded_packets_exist_beside_an_ifb_only() -> None:
         received.close()
 
 
+@pytest.mark.parametrize("listed", [False, True], ids=["GSO", "rx-gro-list"])
 @pytest.mark.parametrize("port", [PORT, 5000], ids=["same ports", "other ports"])
-def test_edge_drops_control_packets_merged_with_data(port: int) -> None:
-    """A host of the same machine sends several packets at once (GSO); the first is data."""
+def test_edge_drops_control_packets_merged_with_data(port: int, listed: bool) -> None:
+    """A host of the same machine sends several packets at once, or GRO merges them; one is data."""
     control = Packet(JOIN).pack(bytes(8))
     with chain(2) as net:
         host, router, last = net.nodes
         router.sh("tc qdisc add dev w0 root slbn rate 10mbit edge")
+        if listed:
+            host.sh("ethtool -K e0 tx-udp-segmentation off")
+            router.sh("ethtool -K w0 gro on rx-gro-list on")
         with receivers(last) as (received, _), host.entered():
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
                 sender.bind(("10.0.0.1", port))
                 sender.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, len(control))
-                sender.sendto(bytes(len(control)) + control, ("10.0.1.2", PORT))
+                sender.sendto(b"\1" * len(control) + control, ("10.0.1.2", PORT))
                 sender.sendto(bytes(2 * len(control)), ("10.0.1.2", PORT))
             received.settimeout(30)
             assert [received.recv(2000) for _ in range(2)] == [bytes(len(control))] * 2

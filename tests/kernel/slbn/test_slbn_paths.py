@@ -269,6 +269,25 @@ def test_merged_control_packets_are_split() -> None:
         assert b"".join(made.down()).endswith(b"".join(packets)[-len(packets[-1]) :])
 
 
+def test_listed_control_packets_are_split() -> None:
+    """GRO has made a list of them (rx-gro-list), which a packet socket has a copy of."""
+    packets = [Packet(JOIN, id=bytes([n]) * 16).pack() for n in range(3)]
+    with chain(2) as net:
+        host, router, _ = net.nodes
+        net.attach(1, "rate 100mbit epoch 0")
+        host.sh("ethtool -K e0 tx-udp-segmentation off")
+        router.sh("ethtool -K w0 gro on rx-gro-list on")
+        with router.entered():
+            tap = Tap("w0")
+        with host.entered(), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.bind(("10.0.0.1", PORT))
+            sender.setsockopt(SOL_UDP, UDP_SEGMENT, len(packets[0]))
+            sender.sendto(b"".join(packets), ("10.0.1.2", PORT))
+        wait_for(lambda: state_in(router, "e1").joins == 3)
+        assert max(map(len, tap.frames())) > len(b"".join(packets))
+        tap.socket.close()
+
+
 def test_merged_control_packets_are_dropped_below_a_qdisc() -> None:
     """The root qdisc's hook splits them, an enqueueing slbn cannot."""
     packets = [Packet(JOIN, id=bytes([n]) * 16).pack() for n in range(3)]
