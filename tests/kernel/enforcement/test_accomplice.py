@@ -108,11 +108,21 @@ def left(directory: Path, six: bool, length: int, *options: str) -> float:
         return after / before
 
 
-@pytest.mark.parametrize("length", [11_000, 980_000], ids=["short", "long"])
-@pytest.mark.parametrize("six", [False, True], ids=["ports", "addresses"])
-def test_one_session_for_each_host(tmp_path: Path, six: bool, length: int) -> None:
-    """Half, within 4 %: new packets are within the rate of the host's session, too."""
-    assert left(tmp_path, six, length, "--sessions", "host") > 0.48
+#: What remains at least.  Beside one address half, within 4 %: new packets are within the rate of
+#: the host's session, too.  Short connections from many addresses end before they are answered, so
+#: they are unassigned, as in test_marks_escape.py.  Sessions of long ones share the weight of their
+#: /64 with those of connections that have ended: no rule gives a number, 72 to 74 % were measured.
+LEAST = {
+    "ports, short": (False, 11_000, 0.48),
+    "ports, long": (False, 980_000, 0.48),
+    "addresses, short": (True, 11_000, 0.94),
+    "addresses, long": (True, 980_000, 2 / 3),
+}
+
+
+@pytest.mark.parametrize(("six", "length", "least"), LEAST.values(), ids=LEAST)
+def test_one_session_for_each_host(tmp_path: Path, six: bool, length: int, least: float) -> None:
+    assert left(tmp_path, six, length, "--sessions", "host") > least
 
 
 def test_one_session_for_each_flow(tmp_path: Path) -> None:
