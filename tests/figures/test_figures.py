@@ -15,7 +15,7 @@ import pytest
 from fairlab.figures import gallery
 from fairlab.figures.gallery import Gallery
 from fairlab.figures.studies import ALL
-from fairlab.figures.studies.queueing.active import Link
+from fairlab.figures.studies.queue_model import Link
 from fairlab.figures.study import Study
 from fairlab.slbn.simulated import Simulated
 

@@ -25,7 +25,7 @@ from fairlab.figures import comparisons, fingerprints, gallery, html, registry, 
 from fairlab.figures import study as study_module
 from fairlab.figures.gallery import Gallery
 from fairlab.figures.studies import ALL, forms, slbn
-from fairlab.figures.studies.slbn.common import OneForm
+from fairlab.figures.studies.slbn import OneForm
 from fairlab.figures.study import Study
 from fairlab.model import plain
 from fairlab.model.errors import LabError

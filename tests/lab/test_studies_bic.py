@@ -11,7 +11,7 @@ import pytest
 from fairlab.figures import registry
 from fairlab.figures.gallery import Gallery
 from fairlab.figures.studies import ALL, bic
-from fairlab.figures.studies.bic import common, convergence, rules
+from fairlab.figures.studies import bic_rules as rules
 from fairlab.figures.study import Data, Study
 from fairlab.results.experiment import Experiment
 
@@ -84,7 +84,7 @@ def test_steps_of_a_search() -> None:
     search = rules.BicWindow(1000.0, wmax=1100.0)
     search.cut()
     assert (search.packets, search.wmax) == (875, 937.5)
-    steps = convergence.steps_from(875, 1003, 40)
+    steps = bic.steps_from(875, 1003, 40)
     assert steps[1:6] == [907, 939, 971, 987, 995]
     assert steps[6:9] == [999, 1001, 1002]
     grown = numpy.diff(steps)
@@ -107,7 +107,7 @@ def test_episodes_from_samples() -> None:
     """Recovery in rows 2 to 3 and 6; the windows at the losses were 1003 and 990."""
     state = numpy.array([0, 0, 3, 3, 0, 0, 3, 0, 0])
     ssthresh = numpy.array([2**31, 2**31, 877, 877, 877, 877, 866, 866, 866])
-    found = convergence.episodes(state, ssthresh)
+    found = bic.episodes(state, ssthresh)
     assert [(one.begin, one.end) for one in found] == [(4, 6), (7, 9)]
     assert found[0].wmax == pytest.approx(1003)
     assert found[1].wmax == pytest.approx((990 + 866.25) / 2)
@@ -199,7 +199,7 @@ def test_response_runs_have_enough_losses() -> None:
         packets = rules.RESPONSES[kind](what.loss) * (what.seconds - what.warmup) / 0.1
         assert packets * what.loss >= 59.9
         # The BDP is three times the window, so the link does not limit the flow.
-        assert common.bdp(what.rate, 100_000) > 3 * rules.RESPONSES[kind](what.loss)
+        assert bic.bdp(what.rate, 100_000) > 3 * rules.RESPONSES[kind](what.loss)
 
 
 # --- claims -------------------------------------------------------------------------------------
@@ -209,8 +209,8 @@ def utilisation(reno: Sequence[float], others: float) -> Data:
     rates = (155, 2500, 10000)
     data: dict[str, list[dict[str, Any]]] = {}
     for mega, share in zip(rates, reno, strict=True):
-        for kind in common.KINDS:
-            used = share if kind is common.RENO else others
+        for kind in bic.KINDS:
+            used = share if kind is bic.RENO else others
             data[f"{kind.key}-{mega}"] = [
                 {"utilisation": used - 0.01},
                 {"utilisation": used + 0.01},
@@ -256,9 +256,9 @@ def test_claims_of_rtt_fairness() -> None:
     # A ratio and its reciprocal do not cancel.
     data["bic-1"] = [{"ratio": ratio, "near": 1, "far": 1} for ratio in (2.5, 0.4)]
     assert not held(one, data)["bic-1"]
-    assert one.theory(common.BIC, 3) == pytest.approx(9)
-    assert one.theory(common.HSTCP, 6) == pytest.approx(6**5.556, rel=1e-3)
-    assert math.isinf(one.theory(common.STCP, 6))
+    assert one.theory(bic.BIC, 3) == pytest.approx(9)
+    assert one.theory(bic.HSTCP, 6) == pytest.approx(6**5.556, rel=1e-3)
+    assert math.isinf(one.theory(bic.STCP, 6))
 
 
 def friendliness(**shares: float) -> Data:
@@ -283,7 +283,7 @@ def buffers(used: Sequence[float], queue: Sequence[float], most: str) -> Data:
             {"throughput": share, "queue": waiting, "filled": 0.5, "loss": losses[kind.key]}
         ]
         for part, share, waiting in zip((0.03, 0.1, 1), used, queue, strict=True)
-        for kind in common.KINDS
+        for kind in bic.KINDS
     }
 
 
@@ -299,10 +299,10 @@ def test_claims_of_responses(monkeypatch: pytest.MonkeyPatch) -> None:
         f"{kind.key}-0.0001": [
             {"p": 1e-4, "packets": rules.simulate(rules.WINDOWS[kind.key](), 1e-4)}
         ]
-        for kind in common.KINDS
+        for kind in bic.KINDS
     }
     before = held(study(name), data)
-    assert sum(name.startswith("rules-") for name in before) == len(common.KINDS)
+    assert sum(name.startswith("rules-") for name in before) == len(bic.KINDS)
     assert all(holds for name, holds in before.items() if name.startswith("rules-"))
     data["reno-0.0001"][0]["packets"] *= 1.4
     after = held(study(name), data)
@@ -348,7 +348,7 @@ MADE_UP: dict[str, Data] = {
     "bic-buffer": buffers((0.7, 0.8, 0.95), (0.01, 0.05, 0.5), "aimd"),
     "bic-response": {
         f"{kind.key}-{p:g}": [{"p": p, "packets": rules.RESPONSES[kind.key](p)}]
-        for kind in common.KINDS
+        for kind in bic.KINDS
         for p in (1e-3, 1e-4)
     },
     "bic-convergence": converging(0.01, 1.5, 0.97),
@@ -366,13 +366,13 @@ def test_labels_in_figures(name: str) -> None:
     study(name).draw(figure, MADE_UP[name])
     canvas.draw()
     for axis in figure.axes:
-        texts = [text for text in axis.texts if text.get_text() in {k.label for k in common.KINDS}]
+        texts = [text for text in axis.texts if text.get_text() in {k.label for k in bic.KINDS}]
         boxes = [text.get_window_extent(canvas.get_renderer()) for text in texts]
         for n, box in enumerate(boxes):
             assert not any(box.overlaps(other) for other in boxes[:n])
         if "-" in next(iter(MADE_UP[name])):
             assert {text.get_text() for text in texts} == {
-                kind.label for kind in common.kinds_of(MADE_UP[name])
+                kind.label for kind in bic.kinds_of(MADE_UP[name])
             }
     table = study(name).table(MADE_UP[name])
     assert name == "bic-convergence" or all(len(row) == len(table.columns) for row in table.rows)

@@ -10,13 +10,19 @@ from typing import Any
 import numpy
 import pytest
 from fairlab.figures.studies import gaimd
-from fairlab.figures.studies.gaimd import common, model
-from fairlab.figures.studies.gaimd.common import GAIMD, TCP
-from fairlab.figures.studies.gaimd.curves import Curves
-from fairlab.figures.studies.gaimd.fluctuation import Fluctuation
-from fairlab.figures.studies.gaimd.formula import AGGRESSIVE, Formula
-from fairlab.figures.studies.gaimd.friendliness import Friendliness, starved
-from fairlab.figures.studies.gaimd.window import Window, crossings
+from fairlab.figures.studies import gaimd_model as model
+from fairlab.figures.studies.gaimd import (
+    AGGRESSIVE,
+    GAIMD,
+    TCP,
+    Curves,
+    Fluctuation,
+    Formula,
+    Friendliness,
+    Window,
+    crossings,
+    starved,
+)
 from fairlab.figures.study import Study
 from fairlab.model.errors import CannotRunError
 from fairlab.results.experiment import Experiment
@@ -107,7 +113,7 @@ def test_loss_indications() -> None:
         ssthresh=[20, 10, 10, 10, 9, 9, 5, 5, 2, 2, 2, 2, 2, 2, 2],
         timeouts=[0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 2, 3, 0, 1, 0],
     )
-    found = common.account(rows, 0, 100)
+    found = gaimd.account(rows, 0, 100)
     assert (found.fast, found.timeouts, found.doubled) == (3, 2, 2)
     assert found.indications == 5
     assert found.segments == 140 and found.seconds == pytest.approx(0.7)
@@ -116,24 +122,24 @@ def test_loss_indications() -> None:
 
 def test_t0_excludes_backed_off_timers() -> None:
     rows = samples_of(timeouts=[0, 1, 2, 0], rto=[300_000, 600_000, 1_200_000, 400_000])
-    found = common.account(rows, 0, 100)
+    found = gaimd.account(rows, 0, 100)
     assert found.rtt == pytest.approx(0.1) and found.t0 == pytest.approx(0.35)
 
 
 def test_samples_outside_of_the_window_are_ignored() -> None:
     rows = samples_of(state=[3, 0, 3, 0, 3, 0, 3, 0])
-    assert common.account(rows, 0.1, 0.25).fast == 1
+    assert gaimd.account(rows, 0.1, 0.25).fast == 1
 
 
 def test_a_flow_without_samples_is_refused() -> None:
     with pytest.raises(CannotRunError, match="fewer than two samples after 2 s"):
-        common.account(samples_of(state=[0] * 20), 2, 10)
+        gaimd.account(samples_of(state=[0] * 20), 2, 10)
 
 
 def test_sums_over_flows() -> None:
-    one = common.Account(4, 1, 0, 100, 10.0, 0.1, 0.3)
-    other = common.Account(6, 1, 3, 300, 10.0, 0.2, 0.0)
-    both = common.total([one, other])
+    one = gaimd.Account(4, 1, 0, 100, 10.0, 0.1, 0.3)
+    other = gaimd.Account(6, 1, 3, 300, 10.0, 0.2, 0.0)
+    both = gaimd.total([one, other])
     assert (both.fast, both.timeouts, both.doubled, both.segments) == (10, 2, 3, 400)
     # Each sends 20 packets a second; the second has no sample of its timer.
     assert both.sent == pytest.approx(20) and both.rtt == pytest.approx(0.15) and both.t0 == 0.3
@@ -228,9 +234,9 @@ def test_other_settings() -> None:
     assert dict(curves["b500-td-4"].groups[1].settings)["gaimd_alpha"] == "1000"
 
 
-@pytest.mark.parametrize("rate", common.QUEUE_SIZES)
+@pytest.mark.parametrize("rate", gaimd.QUEUE_SIZES)
 def test_red_weight(rate: int) -> None:
-    words = common.red_words(rate).split()
+    words = gaimd.red_words(rate).split()
     given = dict(zip(words[1::2], words[2::2], strict=True))
     packet = int(given["avpkt"])
     assert int(given["min"]) < int(given["max"]) < int(given["limit"])
@@ -241,10 +247,10 @@ def test_red_weight(rate: int) -> None:
     assert 2.0**-weight == pytest.approx(0.002, rel=0.03)
 
 
-@pytest.mark.parametrize("rate", common.QUEUE_SIZES)
+@pytest.mark.parametrize("rate", gaimd.QUEUE_SIZES)
 def test_tc_accepts_the_red_options(rate: int) -> None:
     # The error is the missing device: tc accepted the options.
-    command = ["tc", "qdisc", "add", "dev", "none-such", "root", *common.red_words(rate).split()]
+    command = ["tc", "qdisc", "add", "dev", "none-such", "root", *gaimd.red_words(rate).split()]
     done = launch.run(command)
     assert "Cannot find device" in done.stderr, done.stderr
 

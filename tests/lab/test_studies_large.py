@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from fairlab.figures import registry
 from fairlab.figures.studies import forms, large
-from fairlab.figures.studies.large import common, completion, recovery, settling
 from fairlab.figures.study import Data
 from fairlab.model.errors import CannotRunError, LabError
 from fairlab.net import host
@@ -109,7 +108,7 @@ def test_claims_of_a_form_are_judged_by_its_runs(name: str) -> None:
     study = STUDIES[name]
     data, spoilt = in_1b(), sized(999, 99, queue=50)
     if name != "slbn-1b":
-        data = {one: [run(11, (1, -5, 5), (-5, -20, 1))] for one in common.NAMES}
+        data = {one: [run(11, (1, -5, 5), (-5, -20, 1))] for one in large.NAMES}
         spoilt = run(30, (9, 9, 9), (9, 9, 9), wait=99, overshoot=0.5)
         spoilt["series"] = [one for one in spoilt["series"] if one[0] <= 11]
     known = registry.of(name)
@@ -172,7 +171,7 @@ def test_claims_of_large_networks(name: str) -> None:
 
 def sized(wait: float, mean: float, complete: float = 1.0, queue: int = 100) -> dict[str, Any]:
     """A run of 1b."""
-    sizes = [[10, mean] for _ in completion.Experiment1b.classes[1:]]
+    sizes = [[10, mean] for _ in large.Experiment1b.classes[1:]]
     queues = [[0.5, wait / 2, queue // 2], [1.0, wait, queue], [1.5, 0.0, 0]]
     restricted = complete * mean + (1 - complete) * 9.5
     kept = {"sizes": sizes, "mean": mean, "restricted": restricted}
@@ -247,8 +246,8 @@ def beyond(name: str) -> dict[str, Any]:
     if name == "slbn-loss":
         return {
             f"{kind}-{loss}": [good if kind == "full" else bad]
-            for loss in recovery.Loss.losses
-            for kind in recovery.Loss.variants
+            for loss in large.Loss.losses
+            for kind in large.Loss.variants
         }
     if name == "slbn-dead":
         dead = off_shares((3, 10), (5.2, 0), (7, 60), (9.2, 0), (11, 75), (13.2, 0))
@@ -271,7 +270,7 @@ def beyond(name: str) -> dict[str, Any]:
         slow = {"slbn": 5.0, "sperc": 500.0, "bfyz": 4.0}
         return {
             f"{place}-{kind}": [settled(when)]
-            for place in settling.Settling.places
+            for place in large.Settling.places
             for kind, when in slow.items()
         }
     return {

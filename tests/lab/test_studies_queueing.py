@@ -6,8 +6,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fairlab.figures.studies.queueing import active, common, permanent
-from fairlab.figures.studies.queueing.active import DRR, FIFO, RR, SCFQ, Active, Link, Scheduler
+from fairlab.figures.studies import queueing
+from fairlab.figures.studies.queue_model import DRR, FIFO, RR, SCFQ, Link, Scheduler
+from fairlab.figures.studies.queueing import Active
 from fairlab.model.background import Bin
 from matplotlib.figure import Figure
 
@@ -51,7 +52,7 @@ def test_flows_without_packets_are_forgotten() -> None:
 def test_the_model_has_the_limited_flows_of_the_theory() -> None:
     """r / (1 - r) on average, for a load of 0.4 of the half that the others leave: four."""
     found = [Link(DRR, 50_000_000, seed, 60_000).outcome() for seed in range(1, 13)]
-    means = [active.mean(one["limited"]) for one in found]
+    means = [sum(n * part for n, part in enumerate(one["limited"])) for one in found]
     assert sum(means) / len(means) == pytest.approx(4, rel=0.3)
     for one in found:
         assert all(sum(shares) == pytest.approx(1) for shares in one.values())
@@ -107,13 +108,13 @@ def test_the_wait_of_background_packets() -> None:
     bins = [Bin(row[0], row[0] + 0.1, *row[1:]) for row in rows]
     report = SimpleNamespace(bins=bins)
     outcome: Any = SimpleNamespace(
-        backgrounds={common.BESIDE: report}, window=(5.0, 20.0), document={"begin": 100.0}
+        backgrounds={queueing.BESIDE: report}, window=(5.0, 20.0), document={"begin": 100.0}
     )
-    assert common.background_wait(outcome) == [20.0, 50.0]
+    assert queueing.background_wait(outcome) == [20.0, 50.0]
     report.bins = []
-    assert common.background_wait(outcome) == []
+    assert queueing.background_wait(outcome) == []
     runs: list[dict[str, Any]] = [{"wait_ms": [20.0, 50.0]}, {"wait_ms": []}, {}]
-    assert permanent.waits(runs) == [20.0]
+    assert queueing.waits(runs) == [20.0]
 
 
 def test_stored_numbers_and_drawing() -> None:

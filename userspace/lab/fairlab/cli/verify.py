@@ -97,7 +97,7 @@ Simulator = tuple[
 def simulators() -> dict[str, Simulator]:
     """Simulators by their name in a record."""
     # Others need not load the figures.
-    from fairlab.figures.studies.queueing import active
+    from fairlab.figures.studies import queue_model
 
     return {
         simulated.ENGINE: (
@@ -105,7 +105,7 @@ def simulators() -> dict[str, Simulator]:
             lambda words: simulated.digest(simulated.simulate(words)),
             check_arguments,
         ),
-        active.MODEL: (active.inputs, active.repeat, active.check_arguments),
+        queue_model.MODEL: (queue_model.inputs, queue_model.repeat, queue_model.check_arguments),
     }
 
 

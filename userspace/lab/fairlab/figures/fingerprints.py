@@ -7,8 +7,9 @@ the stored one are run again.  A fingerprint covers:
 - the case as JSON, the seed, the version of the kernel;
 - the bytes of the files that the case declares (Runnable.sources()) and of EVERY_RUN; of headers
   below HEADERS, those that the others include, directly or not;
-- the bytes of the study's module, and of the studies' modules that it imports, but for
-  measurements for claims, plots and texts of studies, so that these can be changed without a run.
+- the text of the study's class, and of what it uses of its module and of the studies' modules that
+  this imports, but for measurements for claims, plots and texts, so that these, and other studies
+  of the module, can be changed without a run.
 
 Sources are hashed, not what was built from them: another compiler gives the same fingerprint.
 After a change that cannot change a number, Gallery.restamp() accepts the stored runs as current.
@@ -86,54 +87,83 @@ def _tree(top: Path, places: tuple[str, ...]) -> str:
     return _hash({os.path.relpath(path, top): path.read_bytes().hex() for path in found})
 
 
-def _is_presentation(node: ast.stmt) -> bool:
+def _names(node: ast.stmt) -> set[str]:
+    """What a statement defines."""
     match node:
-        case ast.FunctionDef(name=name) | ast.AnnAssign(target=ast.Name(id=name)):
-            return name in PRESENTATION or name.startswith("measure")
-        case ast.Assign(targets=[ast.Name(id=name)]):
-            return name in PRESENTATION
-    return False
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+            return {name}
+        case ast.ImportFrom(names=names):
+            return {alias.name for alias in names}
+    found = (one for one in ast.walk(node) if isinstance(one, ast.Name))
+    return {one.id for one in found if isinstance(one.ctx, ast.Store)}
+
+
+def _is_presentation(node: ast.stmt) -> bool:
+    return any(
+        name in PRESENTATION or name.lstrip("_").startswith(("measure", "draw"))
+        for name in _names(node)
+    )
+
+
+def _parts(node: ast.stmt) -> list[Any]:
+    """A statement; of a class its bases and members, but for what only presents numbers."""
+    if not isinstance(node, ast.ClassDef):
+        return [node]
+    kept = [member for member in node.body if not _is_presentation(member)]
+    return [*node.decorator_list, *node.bases, *kept]
+
+
+def _imported(node: ast.AST) -> list[Path]:
+    """The file of the lab's studies that a statement imports, if it does."""
+    if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith(STUDIES):
+        return []
+    name = str(node.module).removeprefix(STUDIES)
+    return [Path(__file__).parent / "studies" / f"{name}.py"]
 
 
 @cache
-def _study_files(home: Path) -> tuple[Path, ...]:
-    """The module HOME, and the modules of the lab's studies that it imports, directly or not."""
-    found: set[Path] = set()
-    todo = [home]
-    while todo:
-        path = todo.pop()
-        if path in found:
-            continue
-        found.add(path)
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(STUDIES):
-                name = str(node.module).removeprefix(STUDIES).replace(".", "/")
-                todo.append(Path(__file__).parent / "studies" / f"{name}.py")
-    return tuple(sorted(found))
-
-
-def study_files(study: Study) -> tuple[Path, ...]:
-    """The modules that define STUDY."""
-    return _study_files(Path(inspect.getfile(type(study))))
-
-
-@cache
-def _reduction(path: Path) -> str:
-    """The hash of a module of studies, without what only presents numbers."""
+def _module(path: Path) -> tuple[list[str], list[ast.stmt]]:
+    """The lines of a module, and the statements at its top."""
     text = path.read_text()
-    lines = text.splitlines()
-    for node in ast.parse(text).body:
-        for member in node.body if isinstance(node, ast.ClassDef) else ():
-            if _is_presentation(member) and member.end_lineno:
-                lines[member.lineno - 1 : member.end_lineno] = [""] * (
-                    member.end_lineno - member.lineno + 1
-                )
-    return _hash([line for line in lines if line.strip()])
+    return text.splitlines(), ast.parse(text).body
+
+
+def study_files(study: Study) -> list[Path]:
+    """The modules of studies that define STUDY, those that they import included."""
+    found = [Path(inspect.getfile(type(study)))]
+    for path in found:
+        imported = {module for node in _module(path)[1] for module in _imported(node)}
+        found += imported - set(found)
+    return sorted(found)
+
+
+@cache
+def _reduction(home: Path, study: str) -> str:
+    """The hash of the class STUDY in the module HOME, and of what it uses of studies' modules."""
+    found: dict[str, list[str]] = {}
+    todo = [(home, study)]
+    while todo:
+        path, name = todo.pop()
+        if (key := f"{path.name} {name}") in found:
+            continue
+        own = found[key] = []
+        lines, statements = _module(path)
+        for node in statements:
+            if name not in _names(node):
+                continue
+            if isinstance(node, ast.ImportFrom):
+                todo += [(module, name) for module in _imported(node)]
+                continue
+            for part in _parts(node):
+                own += filter(str.strip, lines[part.lineno - 1 : part.end_lineno])
+                names = (one.id for one in ast.walk(part) if isinstance(one, ast.Name))
+                todo += [(path, one) for one in names]
+    return _hash(found)
 
 
 def forget() -> None:
     """Read all files anew the next time."""
-    for cached in (_tree, _study_files, _reduction):
+    for cached in (_tree, _module, _reduction):
         cached.cache_clear()
 
 
@@ -151,7 +181,7 @@ def fingerprint(study: Study, case: Case, seed: int, kernel: str) -> str:
             "case": case.name,
             "seed": seed,
             "kernel": kernel,
-            "reduce": [_reduction(path) for path in study_files(study)],
+            "reduce": _reduction(Path(inspect.getfile(type(study))), type(study).__name__),
             "tree": _tree(top, case.what.sources()) if top else "",
         }
     )

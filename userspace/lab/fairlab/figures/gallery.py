@@ -147,7 +147,7 @@ def choose(studies: Sequence[Study], patterns: Sequence[str]) -> list[Study]:
 
 
 def family(study: Study) -> str:
-    """The package of fairlab.figures.studies that has STUDY; for a user's, its module."""
+    """The module of fairlab.figures.studies that has STUDY; for a user's, their own."""
     module = type(study).__module__
     return module.removeprefix("fairlab.figures.studies.").partition(".")[0]
 

@@ -8,10 +8,6 @@ Study, puts it into its module's STUDIES, and `fairlab figure` knows it.
 from fairlab.figures.studies import bic, gaimd, large, queueing, slbn
 from fairlab.figures.study import Study
 
-ALL: tuple[Study, ...] = (
-    *bic.STUDIES,
-    *gaimd.STUDIES,
-    *queueing.STUDIES,
-    *slbn.STUDIES,
-    *large.STUDIES,
+ALL: tuple[Study, ...] = tuple(
+    study for family in (bic, gaimd, queueing, slbn, large) for study in family.STUDIES
 )

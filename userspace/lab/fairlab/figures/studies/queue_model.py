@@ -1,21 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Flows with packets in a queue, by the rate of the link and the scheduler (slides 14 to 17)."""
+"""A model of a link's queue, for the study fq-active-flows: no packet passes a kernel."""
 
 import heapq
 import json
 import platform
-import statistics
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-from fairlab.figures.studies.queueing.common import SOURCE
-from fairlab.figures.studies.spread import ratios
-from fairlab.figures.study import Case, Data, Measured, Numbers, Row, Study, tabular
 from fairlab.model.plain import Plain
-from fairlab.results import plots
 from fairlab.run import exact
 from fairlab.run.engine import Engine
 from fairlab.run.progress import Progress
@@ -185,7 +180,7 @@ def inputs() -> dict[str, str]:
     import numpy
 
     versions = {"python": platform.python_version(), "numpy": numpy.__version__}
-    return versions | {"source active.py": exact.sha256(Path(__file__))}
+    return versions | {f"source {Path(__file__).name}": exact.sha256(Path(__file__))}
 
 
 def repeat(words: Sequence[str]) -> str:
@@ -197,151 +192,3 @@ def check_arguments(words: Sequence[str]) -> None:
     """Raise KeyError, TypeError or ValueError unless WORDS are those of a run."""
     if Link(**json.loads(words[0])).scheduler not in SCHEDULERS:
         raise ValueError("scheduler")
-
-
-def mean(shares: Sequence[float]) -> float:
-    return sum(n * share for n, share in enumerate(shares))
-
-
-def quantile(shares: Sequence[float], part: float) -> int:
-    total = 0.0
-    for n, share in enumerate(shares):
-        total += share
-        if total >= part:
-            return n
-    return len(shares) - 1
-
-
-class Active(Study):
-    """Flows with packets in the queue (slides 14 to 17)."""
-
-    name = "fq-active-flows"
-    title = "Flows with packets in a queue, by the rate of the link and the scheduler"
-    source = f"{SOURCE}, slides 14 to 17"
-    setting = (
-        "Simulations with traces of an Abilene link (OC-48), and analysis: many flows of 10 kbit/s"
-        " to 10 Mbit/s that the link does not limit, and a few that it does; loads below 90 %."
-    )
-    assumptions = (
-        "A model of the queue alone, without TCP or guest: the trace is not published.",
-        "Half of the link is used by flows of 10 kbit/s to 1 Mbit/s (log-uniform; slide 18 has"
-        " 1 Mbit/s at most), each a Poisson process of packets of 300 or 1500 bytes: 116 flows at"
-        " 50 Mbit/s, 11,600 at 5 Gbit/s. Four tenths are flows that always have packets: they"
-        " arrive as a Poisson process, geometric sizes of 100 KiB on average, with ten packets"
-        " of 1500 bytes in the queue.",
-        "The load is 0.9, the largest that the slides speak of. DRR has a quantum of a packet.",
-        "A flow is active while a packet of it waits or is sent.",
-    )
-    rates: ClassVar[dict[int, str]] = {
-        50_000_000: "50 Mbit/s",
-        500_000_000: "500 Mbit/s",
-        5_000_000_000: "5 Gbit/s",
-    }
-    part = 0.999
-    count_of_seeds = 10
-
-    def cases(self, quick: bool, seed: int) -> list[Case]:
-        count = 20_000 if quick else 200_000
-        return [
-            Case(f"{kind.lower()}-{rate // 10**6}", Link(kind, rate, seed, count))
-            for rate in self.rates
-            for kind in SCHEDULERS
-        ]
-
-    def reduce(self, case: Case, outcome: dict[str, Any]) -> Numbers:
-        found: dict[str, Any] = {}
-        for name, shares in outcome.items():
-            most = max(n for n, share in enumerate(shares) if share)
-            found[name] = {
-                "mean": round(mean(shares), 4),
-                "high": quantile(shares, self.part),
-                "most": most,
-                "at_least": [round(sum(shares[i:]), 6) for i in range(21)],
-            }
-        return found
-
-    def value(self, data: Data, kind: str, rate: int, what: str, key: str) -> list[float]:
-        return [float(run[what][key]) for run in data[f"{kind.lower()}-{rate // 10**6}"]]
-
-    def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
-        """Flows, and packets; divided by those at the least rate, and by DRR's."""
-        slow, fast = min(self.rates), max(self.rates)
-        fair = SCHEDULERS[:-1]
-
-        def every(what: str, key: str) -> dict[str, list[float]]:
-            return {
-                f"{kind}, {label}": self.value(data, kind, rate, what, key)
-                for kind in fair
-                for rate, label in self.rates.items()
-            }
-
-        return {
-            "limited": every("limited", "most"),
-            "packets": every("packets", "high"),
-            "most": every("active", "most"),
-            "rate": {
-                kind: ratios(
-                    self.value(data, kind, fast, "active", "mean"),
-                    self.value(data, kind, slow, "active", "mean"),
-                )
-                for kind in fair
-            },
-            "any": {
-                f"{kind}, {label}": ratios(
-                    self.value(data, kind, rate, "active", "mean"),
-                    self.value(data, DRR, rate, "active", "mean"),
-                )
-                for kind in (RR, SCFQ)
-                for rate, label in self.rates.items()
-            },
-            "mix": {
-                f"i = {i}": [
-                    run["limited"]["at_least"][i] / self.RELATIVE**i
-                    for run in data[f"drr-{slow // 10**6}"]
-                ]
-                for i in (2, 5, 10)
-            },
-            "erratum": [self.MIX**5],
-            "trace": [0.16 * 2.48832e9 / 7000 / 1e3],
-        }
-
-    #: The load of limited flows, as a part of what the others leave: here, and in slide 17's
-    #: example, a load of 0.6.
-    RELATIVE = (0.9 - 0.5) / (1 - 0.5)
-    MIX = (0.6 - 0.5) / (1 - 0.5)
-
-    def draw(self, figure: Any, data: Data) -> None:
-        figure.set_size_inches(9, 4)
-        flows, packets = figure.subplots(1, 2)
-        x = list(range(len(self.rates)))
-        for n, kind in enumerate(SCHEDULERS):
-            colour = plots.COLOURS[n]
-            for axis, what in ((flows, "active"), (packets, "packets")):
-                for key, look in (("mean", "o-"), ("high", "s--")):
-                    values = [self.value(data, kind, rate, what, key) for rate in self.rates]
-                    at = [one + 0.06 * (n - 1.5) for one in x]
-                    axis.plot(
-                        at, list(map(statistics.fmean, values)), look, color=colour, ms=4,
-                        label=f"{kind}, {'mean' if key == 'mean' else '99.9 %'}",
-                    )  # fmt: skip
-        flows.axhline(500, color="black", lw=0.8, ls=":")
-        flows.set_title("flows with packets; dotted: slide 16's most", fontsize=9, loc="left")
-        packets.set_title("packets of flows that the link does not limit", fontsize=9, loc="left")
-        for axis in (flows, packets):
-            axis.set_yscale("log")
-            axis.set_xticks(x, list(self.rates.values()))
-        flows.legend(fontsize=7, ncols=2)
-
-    @tabular
-    def table(self, data: Data) -> Iterator[Row]:
-        whats = {"active": "active flows", "limited": "limited flows", "packets": "other packets"}
-        keys = (("mean", "mean", 1), ("high", "99.9 %", 0), ("most", "most", 0))
-        for rate, label in self.rates.items():
-            for kind in SCHEDULERS:
-                yield {"link": label, "scheduler": kind} | {
-                    f"{words}: {head}": (
-                        f"{statistics.fmean(self.value(data, kind, rate, what, key)):.{digits}f}"
-                    )
-                    for what, words in whats.items()
-                    for key, head, digits in keys
-                }

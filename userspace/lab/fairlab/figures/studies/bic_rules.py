@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Response functions and window rules of the compared protocols, as published."""
+"""Response functions and window rules of the protocols that bic.py compares, as published."""
 
 import functools
 import math
