@@ -73,8 +73,8 @@ def test_losses_in_one_round_count_as_one() -> None:
 def test_rfc_3649() -> None:
     """Rows of its table: window, increase, decrease."""
     for packets, increase, decrease in ((38, 1, 0.50), (1058, 8, 0.33), (10661, 30, 0.21)):
-        window = rules.HstcpWindow(packets)
-        assert window.decrease == pytest.approx(decrease, abs=0.006)
+        window = rules.WINDOWS["hstcp"](packets)
+        assert window.decrease(packets) == pytest.approx(decrease, abs=0.006)
         window.grow()
         assert window.packets - packets == pytest.approx(increase, rel=0.06)
 

@@ -42,7 +42,7 @@ SOURCES = (".c", ".h", ".S", ".py")
 HEADERS, HEADER_PATHS = "include", ("include", "include/uapi", "include/compat")
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"]", re.MULTILINE)
 # Members of a Study that are made from stored numbers, or are texts.
-PRESENTATION = {"draw", "table", "title", "source", "setting", "assumptions"}
+PRESENTATION = {"draw", "rows", "table", "title", "source", "setting", "assumptions"}
 
 
 def _hash(value: Any) -> str:

@@ -11,9 +11,8 @@ is in verdict.py.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import wraps
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -69,18 +68,6 @@ class Table:
 Row = dict[str, str]
 
 
-def tabular(rows: Callable[[Any, Data], Iterator[Row]]) -> Callable[[Any, Data], Table]:
-    """Study.table() from a method that yields rows, all with the same columns."""
-
-    @wraps(rows)
-    def table(self: Any, data: Data) -> Table:
-        found = list(rows(self, data))
-        heads = tuple(found[0]) if found else ()
-        return Table(heads, tuple(tuple(row.values()) for row in found))
-
-    return table
-
-
 class Study(ABC):
     """A published figure."""
 
@@ -115,7 +102,13 @@ class Study(ABC):
     def draw(self, figure: Any, data: Data) -> None:
         """Draw the data on a matplotlib Figure."""
 
-    def table(self, data: Data) -> Table | None:
-        """Numbers to show below the figure."""
+    def rows(self, data: Data) -> Iterator[Row]:
+        """The rows of a table below the figure, all with the same columns."""
         del data
-        return None
+        yield from ()
+
+    def table(self, data: Data) -> Table | None:
+        """The table of rows(); None without any."""
+        found = list(self.rows(data))
+        rows = tuple(tuple(row.values()) for row in found)
+        return Table(tuple(found[0]), rows) if found else None

@@ -24,16 +24,17 @@ implementation.
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import fmean, geometric_mean
 from typing import Any, ClassVar
 
 from fairlab.figures import registry
 from fairlab.figures.studies.bic_rules import CUT, RESPONSES, BicWindow, simulated
-from fairlab.figures.studies.spread import gaps, percent, ratios, spread
-from fairlab.figures.study import Case, Data, Measured, Numbers, Row, Study, tabular
+from fairlab.figures.studies.spread import gaps, mean, percent, ratios, spread
+from fairlab.figures.study import Case, Data, Measured, Numbers, Row, Study
 from fairlab.model import headers
 from fairlab.model.background import Background
 from fairlab.model.errors import CannotRunError
@@ -68,7 +69,7 @@ class Kind:
         return Group(name, rtt, (Stream(self.cc, count),), settings=self.settings, ack_each=each)
 
     def values(self, data: Data, at: float, key: str) -> list[float]:
-        """The values of KEY in the runs of the case KIND-AT; empty if there are no runs."""
+        """The values of KEY in the runs of the case KIND-AT."""
         return values_of(data, f"{self.key}-{at:g}", key)
 
 
@@ -90,10 +91,8 @@ def web_traffic(rtt: int, fraction: float, mega: int) -> tuple[Group, Group]:
     """Background traffic in both directions: short TCP flows, like web traffic."""
     peak = min(mega * MEGA // 4, 10 * MEGA)
     load = Background(fraction, sizes="pareto:1.5", mean=100_000, peak=peak)
-    return (
-        Group("web", rtt, background=load),
-        Group("back", rtt, reverse=True, background=load),
-    )
+    web = Group("web", rtt, background=load)
+    return web, replace(web, name="back", reverse=True)
 
 
 def over(
@@ -108,21 +107,13 @@ def over(
 ) -> Experiment:
     """GROUPS over a link of MEGA Mbit/s with a buffer of PART of its bandwidth-delay product."""
     rate = mega * MEGA
-    return Experiment(
-        rate=rate,
-        buffer=max(1, round(part * bdp(rate, rtt))),
-        groups=groups,
-        seconds=seconds,
-        warmup=warmup,
-        seed=seed,
-        mtu=MTU,
-        **more,
-    )
+    buffer = max(1, round(part * bdp(rate, rtt)))
+    return Experiment(rate, buffer, groups, seconds, warmup, seed, mtu=MTU, **more)
 
 
 def values_of(data: Data, case: str, key: str) -> list[float]:
-    """The values of KEY in the runs of a case; empty if there are no runs."""
-    return [float(run[key]) for run in data.get(case, ())]
+    """The values of KEY in the runs of a case."""
+    return [float(run[key]) for run in data[case]]
 
 
 def axis_values(data: Data) -> list[float]:
@@ -136,11 +127,10 @@ def kinds_of(data: Data) -> list[Kind]:
 
 
 def runs_of(data: Data) -> Iterator[tuple[float, Kind, Sequence[Numbers]]]:
-    """The cases KIND-VALUE that have runs: their values, protocols and runs."""
+    """The cases KIND-VALUE: their values, protocols and runs."""
     for value in axis_values(data):
         for kind in kinds_of(data):
-            if runs := data.get(f"{kind.key}-{value:g}"):
-                yield value, kind, runs
+            yield value, kind, data[f"{kind.key}-{value:g}"]
 
 
 WIDTH = 6.4  # inches; small, so that text is legible on a phone
@@ -152,16 +142,11 @@ def curves(axis: Any, data: Data, key: str, scale: float = 1.0, floor: float = 0
 
     Values below FLOOR are drawn at FLOOR, for logarithmic axes.
     """
-    ends = []
+    xs, ends = axis_values(data), []
     for kind in kinds_of(data):
-        points = [
-            (x, [max(scale * v, floor) for v in kind.values(data, x, key)])
-            for x in axis_values(data)
-        ]
-        points = [(x, values) for x, values in points if values]
-        xs = [x for x, _ in points]
-        means = [fmean(values) for _, values in points]
-        least, most = ([f(values) for _, values in points] for f in (min, max))
+        points = [[max(scale * v, floor) for v in kind.values(data, x, key)] for x in xs]
+        means = list(map(fmean, points))
+        least, most = ([f(values) for values in points] for f in (min, max))
         axis.fill_between(xs, least, most, color=kind.colour, alpha=0.2, linewidth=0)
         axis.plot(xs, means, color=kind.colour, marker=kind.marker, markersize=5, linewidth=1.6)
         ends.append((means[-1], kind))
@@ -172,12 +157,9 @@ def name_ends(axis: Any, ends: Sequence[tuple[float, Kind]]) -> None:
     """Label the ends of curves beside the panel, without overlaps."""
     panels = len(axis.figure.axes)
     gap = LABEL_SPACE * panels / axis.figure.get_figheight() / 0.85
-    low, high = axis.get_ylim()
-    if axis.get_yscale() == "log":
-        low, high = math.log(low), math.log(high)
-        heights = [(math.log(y) - low) / (high - low) if y > 0 else 0.0 for y, _ in ends]
-    else:
-        heights = [(y - low) / (high - low) for y, _ in ends]
+    scale = math.log if axis.get_yscale() == "log" else float
+    low, high = map(scale, axis.get_ylim())
+    heights = [(scale(y) - low) / (high - low) for y, _ in ends]
     order = sorted(range(len(ends)), key=lambda n: heights[n])
     places = [min(max(heights[n], 0.0), 1.0) for n in order]
     # Labels that are too close move apart, by half of the missing distance each.
@@ -197,10 +179,35 @@ def rate_label(mega: float) -> str:
     return f"{mega:g} Mbit/s" if mega < 1000 else f"{mega / 1000:g} Gbit/s"
 
 
+class Compared(Study):
+    """The protocols at some values of a parameter: cases KIND-VALUE."""
+
+    kinds: tuple[Kind, ...] = KINDS
+    quick_kinds: tuple[Kind, ...] = (RENO, BIC)
+    values: ClassVar[Any]  # a tuple, or a dict to what each of them needs
+    quick_values: tuple[float, ...]
+    last_seeds: ClassVar[Mapping[float, int]] = {}  # by value, if not all seeds are run
+
+    @abstractmethod
+    def experiment(self, kind: Kind, value: Any, quick: bool, seed: int) -> Experiment:
+        """KIND at VALUE."""
+
+    def cases(self, quick: bool, seed: int) -> list[Case]:
+        return [
+            Case(
+                f"{kind.key}-{value:g}",
+                self.experiment(kind, value, quick, seed),
+                self.last_seeds.get(value),
+            )
+            for value in (self.quick_values if quick else self.values)
+            for kind in (self.quick_kinds if quick else self.kinds)
+        ]
+
+
 # --- utilisation of fast links by five flows ------------------------------------------------------
 
 
-class Utilisation(Study):
+class Utilisation(Compared):
     """Link utilisation by the rate of the link (slides 6 and 39)."""
 
     name = "bic-utilisation"
@@ -211,16 +218,9 @@ class Utilisation(Study):
         " 5 connections, RTT 100 ms, packets of 1000 bytes (the speaker notes of the same slides:"
         " 100 sources, 1500 bytes)."
     )
-    # Rate [Mbit/s] -> duration [s] and last seed.
-    RATES: ClassVar[dict[int, tuple[int, int]]] = {
-        155: (100, 2),
-        622: (100, 2),
-        2500: (100, 1),
-        5000: (20, 1),
-        10000: (12, 1),
-    }
-    WARMUP = 5
-    BUFFER = 0.1  # of the bandwidth-delay product
+    values: ClassVar = {155: 100, 622: 100, 2500: 100, 5000: 20, 10000: 12}  # Mbit/s -> s
+    quick_values = (155,)
+    last_seeds: ClassVar = {155: 2, 622: 2, 2500: 1, 5000: 1, 10000: 1}
     assumptions = (
         "Five flows with the same RTT, which start within a second; packets of 1500 bytes.",
         "Means exclude the first 5 s, in which slow start overshoots.",
@@ -231,17 +231,9 @@ class Utilisation(Study):
     )
     FAST_RATE = 2500  # Mbit/s; from here on the slides call links too fast for Reno
 
-    def cases(self, quick: bool, seed: int) -> list[Case]:
-        rates = {155: (20, 1)} if quick else self.RATES
-        return [
-            Case(
-                f"{kind.key}-{mega}",
-                over(mega, self.BUFFER, (kind.flows("a", 5),), seconds, self.WARMUP, seed),
-                last,
-            )
-            for mega, (seconds, last) in rates.items()
-            for kind in ((RENO, BIC) if quick else KINDS)
-        ]
+    def experiment(self, kind: Kind, value: int, quick: bool, seed: int) -> Experiment:
+        seconds = 20 if quick else self.values[value]
+        return over(value, 0.1, (kind.flows("a", 5),), seconds, 5, seed)
 
     def reduce(self, case: Case, outcome: Outcome) -> Numbers:
         return {
@@ -280,17 +272,14 @@ class Utilisation(Study):
         least = min(min(values_of(data, name, "utilisation")) for name in data)
         axis.set_ylim(min(60.0, 100 * least - 5), 101)
         curves(axis, data, "utilisation", 100)
-        axis.set_ylabel("utilisation of the link (%)")
-        axis.set_xlabel("rate of the link")
+        axis.set(ylabel="utilisation of the link (%)", xlabel="rate of the link")
         axis.set_title("5 flows, RTT 100 ms, buffer 0.1 BDP", fontsize=10, loc="left")
 
-    @tabular
-    def table(self, data: Data) -> Iterator[Row]:
+    def rows(self, data: Data) -> Iterator[Row]:
         for mega in axis_values(data):
-            cells = {kind.label: kind.values(data, mega, "utilisation") for kind in kinds_of(data)}
             yield {"link, % used": rate_label(mega)} | {
-                label: spread(percent(values), 1) if values else ""
-                for label, values in cells.items()
+                kind.label: spread(percent(kind.values(data, mega, "utilisation")), 1)
+                for kind in kinds_of(data)
             }
 
 
@@ -302,7 +291,7 @@ def published(kind: Kind, ratio: int) -> float:
     return registry.of("bic-rtt-fairness")[f"{kind.key}-{ratio}"].value or 0.0
 
 
-class RttFairness(Study):
+class RttFairness(Compared):
     """RTT fairness (slides 24 and 41)."""
 
     name = "bic-rtt-fairness"
@@ -313,12 +302,10 @@ class RttFairness(Study):
         " times the first's; drop-tail, buffer 1 BDP; reverse traffic, and forward background"
         " traffic: short TCP flows, web."
     )
-    RATE, QUICK_RATE = 2500, 155
+    kinds, quick_kinds = FAST, (STCP, BIC)
+    values: ClassVar = (1, 3, 6)
+    quick_values = (3,)
     BASE = 40_000
-    RATIOS = (1, 3, 6)
-    SECONDS, WARMUP, QUICK_WARMUP = 80, 40, 10
-    QUICK_SECONDS = 20
-    BESIDE = 0.1
     assumptions = (
         "RTTs of 40 ms and of 40, 120, 240 ms: not on the slides, but in the paper as far as we"
         " know. The buffer is the BDP at 40 ms.",
@@ -334,22 +321,12 @@ class RttFairness(Study):
     # d of the response c / (RTT p^d): synchronised losses give ratio^(1 / (1 - d)).
     EXPONENT: ClassVar[dict[str, float]] = {"bic": 0.5, "aimd": 0.5, "hstcp": 0.82, "stcp": 1.0}
 
-    def cases(self, quick: bool, seed: int) -> list[Case]:
-        mega = self.QUICK_RATE if quick else self.RATE
-        kinds, ratios = ((STCP, BIC), (3,)) if quick else (FAST, self.RATIOS)
-        seconds = self.QUICK_SECONDS if quick else self.SECONDS
-        return [
-            Case(f"{kind.key}-{ratio}", self.experiment(kind, ratio, mega, seconds, seed))
-            for ratio in ratios
-            for kind in kinds
-        ]
-
-    def experiment(self, kind: Kind, ratio: int, mega: int, seconds: int, seed: int) -> Experiment:
-        warmup = self.WARMUP if seconds == self.SECONDS else self.QUICK_WARMUP
+    def experiment(self, kind: Kind, value: int, quick: bool, seed: int) -> Experiment:
+        mega, seconds, warmup = (155, 20, 10) if quick else (2500, 80, 40)
         groups = (
             kind.flows("near", 1, self.BASE),
-            kind.flows("far", 1, self.BASE * ratio),
-            *web_traffic(self.BASE, self.BESIDE, mega),
+            kind.flows("far", 1, self.BASE * value),
+            *web_traffic(self.BASE, 0.1, mega),
         )
         return over(mega, 1, groups, seconds, warmup, seed, self.BASE)
 
@@ -415,8 +392,7 @@ class RttFairness(Study):
         axis.set_xlabel("RTT of the first flow : of the second")
         axis.set_ylabel("throughput of the first : second")
 
-    @tabular
-    def table(self, data: Data) -> Iterator[Row]:
+    def rows(self, data: Data) -> Iterator[Row]:
         for ratio, kind, runs in runs_of(data):
             theory = self.theory(kind, int(ratio))
             yield {
@@ -425,15 +401,15 @@ class RttFairness(Study):
                 "published": f"{published(kind, int(ratio)):g}",
                 "ours": spread([run["ratio"] for run in runs], 1, mean=geometric_mean),
                 "theory, synchronised losses": "∞" if math.isinf(theory) else f"{theory:.3g}",
-                "first, Mbit/s": f"{fmean(run['near'] for run in runs) / 1e6:.0f}",
-                "second, Mbit/s": f"{fmean(run['far'] for run in runs) / 1e6:.1f}",
+                "first, Mbit/s": f"{mean(runs, 'near') / 1e6:.0f}",
+                "second, Mbit/s": f"{mean(runs, 'far') / 1e6:.1f}",
             }
 
 
 # --- TCP friendliness: two flows of each protocol beside two Reno flows ---------------------------
 
 
-class Friendliness(Study):
+class Friendliness(Compared):
     """TCP friendliness (slide 40)."""
 
     name = "bic-friendliness"
@@ -443,12 +419,10 @@ class Friendliness(Study):
         "ns-2: 20 Mbit/s, drop-tail, buffer 1 BDP, reverse traffic; 2 TCP flows, 2 high-speed"
         " flows, and some background traffic."
     )
-    RATES: ClassVar[dict[int, int]] = {20: 100, 100: 100, 500: 60}  # Mbit/s -> s
-    QUICK_SECONDS = 40
     PUBLISHED_RATE = 20
-    WARMUP = 10
-    BESIDE = 0.1
-    FRIENDLY, UNFRIENDLY = 0.5, 0.25
+    quick_kinds = (RENO, AIMD, HSTCP)
+    values: ClassVar = {PUBLISHED_RATE: 100, 100: 100, 500: 60}  # Mbit/s -> s
+    quick_values = (PUBLISHED_RATE,)
     assumptions = (
         "RTT 100 ms for all. Packets of 1500 bytes; at 20 Mbit/s a fair window is between 41 and"
         " 83 packets.",
@@ -456,25 +430,13 @@ class Friendliness(Study):
         " with shape 1.5 and a mean of 100 kB, 10 % of the link in each direction.",
         "100 and 500 Mbit/s are ours: the slide has only 20.",
         "Friendliness is the throughput of two Reno flows beside two flows of the protocol, divided"
-        f" by half of that of four Reno flows. The slides give no number; our thresholds:"
-        f" {FRIENDLY:g} or more is friendly, less than {UNFRIENDLY:g} is not.",
+        " by half of that of four Reno flows. The slides give no number; our thresholds: 0.5 or"
+        " more is friendly, less than 0.25 is not.",
     )
 
-    def cases(self, quick: bool, seed: int) -> list[Case]:
-        rates = {self.PUBLISHED_RATE: self.QUICK_SECONDS} if quick else self.RATES
-        return [
-            Case(f"{kind.key}-{mega}", self.experiment(kind, mega, seconds, seed))
-            for mega, seconds in rates.items()
-            for kind in ((RENO, AIMD, HSTCP) if quick else KINDS)
-        ]
-
-    def experiment(self, kind: Kind, mega: int, seconds: int, seed: int) -> Experiment:
-        groups = (
-            RENO.flows("tcp", 2),
-            kind.flows("fast", 2),
-            *web_traffic(RTT, self.BESIDE, mega),
-        )
-        return over(mega, 1, groups, seconds, self.WARMUP, seed)
+    def experiment(self, kind: Kind, value: int, quick: bool, seed: int) -> Experiment:
+        groups = (RENO.flows("tcp", 2), kind.flows("fast", 2), *web_traffic(RTT, 0.1, value))
+        return over(value, 1, groups, 40 if quick else self.values[value], 10, seed)
 
     def reduce(self, case: Case, outcome: Outcome) -> Numbers:
         tcp, fast = sum(outcome.goodputs("tcp")), sum(outcome.goodputs("fast"))
@@ -509,25 +471,17 @@ class Friendliness(Study):
         figure.set_size_inches(WIDTH, 1.1 + 0.42 * len(kinds) * len(rates))
         panels = figure.subplots(len(rates), 1, sharex=True, squeeze=False)[:, 0]
         for axis, mega in zip(panels, rates, strict=True):
-            rows = [kind for kind in kinds if f"{kind.key}-{mega:g}" in data]
-            for at, kind in enumerate(reversed(rows)):
+            for at, kind in enumerate(reversed(kinds)):
                 tcp = kind.values(data, mega, "tcp")
-                fast = kind.values(data, mega, "fast")
-                left = 100 * fmean(tcp)
-                axis.barh(at, left, 0.72, color=GREY, alpha=0.75, edgecolor="white")
-                part = 100 * fmean(fast)
-                look = {"color": kind.colour, "alpha": 0.75, "edgecolor": "white"}
-                axis.barh(at, part, 0.72, left=left, **look)
+                left, part = 100 * fmean(tcp), 100 * fmean(kind.values(data, mega, "fast"))
+                bar = {"alpha": 0.75, "edgecolor": "white"}
+                axis.barh(at, left, 0.72, color=GREY, **bar)
+                axis.barh(at, part, 0.72, left=left, color=kind.colour, **bar)
                 axis.plot([100 * min(tcp), 100 * max(tcp)], [at, at], color="black", linewidth=1.4)
-                axis.text(
-                    left + part - 1, at, kind.label, ha="right", va="center",
-                    color="white", fontweight="bold",
-                )  # fmt: skip
-                inside = left > 12
-                axis.text(
-                    left / 2 if inside else left + 1, at, f"{left:.0f} %", va="center",
-                    ha="center" if inside else "left", color="white", fontweight="bold",
-                )  # fmt: skip
+                look = {"va": "center", "color": "white", "fontweight": "bold"}
+                axis.text(left + part - 1, at, kind.label, ha="right", **look)
+                x, ha = (left / 2, "center") if left > 12 else (left + 1, "left")
+                axis.text(x, at, f"{left:.0f} %", ha=ha, **look)
             axis.set_yticks([])
             axis.set_xlim(0, 100)
             axis.grid(False, axis="y")
@@ -535,11 +489,10 @@ class Friendliness(Study):
         panels[0].set_title("2 Reno flows in grey", fontsize=10, loc="right", color=GREY)
         panels[-1].set_xlabel("share of the link (%); black: range over seeds")
 
-    @tabular
-    def table(self, data: Data) -> Iterator[Row]:
+    def rows(self, data: Data) -> Iterator[Row]:
         for mega, kind, runs in runs_of(data):
             fair = fmean((run["tcp"] + run["fast"]) / 2 for run in data[f"{RENO.key}-{mega:g}"])
-            kept = 100 * (fmean(run["tcp"] for run in runs) / fair)
+            kept = 100 * (mean(runs, "tcp") / fair)
             yield {
                 "link": rate_label(mega),
                 "beside": kind.label,
@@ -553,7 +506,7 @@ class Friendliness(Study):
 # --- throughput, queue length and loss by buffer size ---------------------------------------------
 
 
-class Buffer(Study):
+class Buffer(Compared):
     """The effect of the buffer size (slides 42 to 44)."""
 
     name = "bic-buffer"
@@ -562,27 +515,16 @@ class Buffer(Study):
     setting = (
         "Three figures without any text: throughput, queue size and packet loss by buffer size."
     )
-    RATE, QUICK_RATE = 622, 155
-    BUFFERS = (0.03, 0.1, 0.3, 1.0)  # of the bandwidth-delay product
-    SECONDS, QUICK_SECONDS, WARMUP = 40, 20, 10
+    values: ClassVar = (0.03, 0.1, 0.3, 1.0)  # of the bandwidth-delay product
+    quick_values = (0.03, 1.0)
     assumptions = (
         "The whole setting is ours: 622 Mbit/s, drop-tail, buffers of 0.03 to 1 BDP, 5 flows, RTT"
         " 100 ms, packets of 1500 bytes, 40 s without the first 10.",
     )
 
-    def cases(self, quick: bool, seed: int) -> list[Case]:
-        kinds = (RENO, BIC) if quick else KINDS
-        buffers = (self.BUFFERS[0], self.BUFFERS[-1]) if quick else self.BUFFERS
-        mega = self.QUICK_RATE if quick else self.RATE
-        seconds = self.QUICK_SECONDS if quick else self.SECONDS
-        return [
-            Case(
-                f"{kind.key}-{part:g}",
-                over(mega, part, (kind.flows("a", 5),), seconds, self.WARMUP, seed),
-            )
-            for part in buffers
-            for kind in kinds
-        ]
+    def experiment(self, kind: Kind, value: float, quick: bool, seed: int) -> Experiment:
+        mega, seconds = (155, 20) if quick else (622, 40)
+        return over(mega, value, (kind.flows("a", 5),), seconds, 10, seed)
 
     def reduce(self, case: Case, outcome: Outcome) -> Numbers:
         what = outcome.what
@@ -599,16 +541,13 @@ class Buffer(Study):
         """Changes of throughput [% of the link] and queue [BDP] from one buffer to the next; how
         much more is lost by the one than by the other.
         """
-
         parts, kinds = axis_values(data), kinds_of(data)
         found: dict[str, Measured] = {}
         for kind in kinds:
-            for name, key, scale in (("throughput", "throughput", 100), ("queue", "queue", 1)):
-                found[f"{name}-{kind.key}"] = {
-                    f"{low:g} to {high:g} BDP": [
-                        scale * gap
-                        for gap in gaps(kind.values(data, high, key), kind.values(data, low, key))
-                    ]
+            for key, scale in (("throughput", 100), ("queue", 1)):
+                seen = {part: kind.values(data, part, key) for part in parts}
+                found[f"{key}-{kind.key}"] = {
+                    f"{low:g} to {high:g} BDP": [scale * gap for gap in gaps(seen[high], seen[low])]
                     for low, high in pairwise(parts)
                 }
         for part in parts if AIMD in kinds else ():
@@ -649,22 +588,21 @@ class Buffer(Study):
         panels[2].minorticks_off()
         panels[2].set_xlabel("buffer (BDP)")
 
-    @tabular
-    def table(self, data: Data) -> Iterator[Row]:
+    def rows(self, data: Data) -> Iterator[Row]:
         for part, kind, runs in runs_of(data):
             yield {
                 "buffer, BDP": f"{part:g}",
                 "protocol": kind.label,
                 "throughput, %": spread([100 * run["throughput"] for run in runs], 1),
                 "buffer occupancy, %": spread([100 * run["filled"] for run in runs], 0),
-                "loss": f"{fmean(run['loss'] for run in runs):.1e}",
+                "loss": f"{mean(runs, 'loss'):.1e}",
             }
 
 
 # --- response functions: mean window by loss probability ------------------------------------------
 
 
-class Response(Study):
+class Response(Compared):
     """Response functions (slides 9, 14, 18, 35 to 37)."""
 
     name = "bic-response"
@@ -676,10 +614,8 @@ class Response(Study):
         " HSTCP 0.12/p^0.835; STCP 0.08/p; BIC by Smax 32, Smin 0.01, β ⅛."
     )
     # Loss probability -> expected number of losses in a run.
-    LOSSES: ClassVar[dict[float, int]] = {1e-3: 400, 1e-4: 200, 1e-5: 60}
-    QUICK_LOSSES: ClassVar[dict[float, int]] = {1e-3: 300}
-    RATE = 5000
-    WARMUP_SECONDS, WARMUP_SHARE = 10, 0.1
+    values: ClassVar = {1e-3: 400, 1e-4: 200, 1e-5: 60}
+    quick_values = (1e-3,)
     assumptions = (
         "One flow, RTT 100 ms, 5 Gbit/s, so that the link hardly ever limits it; packets of 1500"
         " bytes.",
@@ -694,20 +630,13 @@ class Response(Study):
     )
     REGIME: ClassVar[dict[str, float]] = {"bic": 1.5e-4}
 
-    def cases(self, quick: bool, seed: int) -> list[Case]:
-        losses = self.QUICK_LOSSES if quick else self.LOSSES
-        return [
-            Case(f"{kind.key}-{loss:g}", self.experiment(kind, loss, count, seed))
-            for loss, count in losses.items()
-            for kind in ((RENO, BIC) if quick else KINDS)
-        ]
-
-    def experiment(self, kind: Kind, loss: float, count: int, seed: int) -> Experiment:
-        took = count / loss / RESPONSES[kind.key](loss) * RTT / 1e6
-        warmup = self.WARMUP_SECONDS + round(self.WARMUP_SHARE * took)
+    def experiment(self, kind: Kind, value: float, quick: bool, seed: int) -> Experiment:
+        count = 300 if quick else self.values[value]
+        took = count / value / RESPONSES[kind.key](value) * RTT / 1e6
+        warmup = 10 + round(0.1 * took)
         seconds = warmup + math.ceil(took)
         flow, look = kind.flows("a", 1), max(0.1, seconds / 500)
-        return over(self.RATE, 1, (flow,), seconds, warmup, seed, loss=loss, look=look)
+        return over(5000, 1, (flow,), seconds, warmup, seed, loss=value, look=look)
 
     def reduce(self, case: Case, outcome: Outcome) -> Numbers:
         what = outcome.what
@@ -745,8 +674,7 @@ class Response(Study):
     def draw(self, figure: Any, data: Data) -> None:
         figure.set_size_inches(WIDTH, 5.0)
         axis = figure.subplots()
-        axis.set_xscale("log")
-        axis.set_yscale("log")
+        axis.set(xscale="log", yscale="log")
         measured = axis_values(data)
         first, last = min(measured) / 3, max(measured) * 2
         steps = [first * (last / first) ** (n / 60) for n in range(61)]
@@ -759,22 +687,19 @@ class Response(Study):
             some = [p for p in steps[::6] if p >= min(measured) / 2]
             rules = [simulated(kind.key, p) for p in some]
             axis.plot(some, rules, color=kind.colour, linewidth=1.4, linestyle=":")
+            dots = {"color": kind.colour, "ms": 6, "alpha": 0.8}
             for p in measured:
                 values = kind.values(data, p, "packets")
-                axis.plot(
-                    [p] * len(values), values, kind.marker, color=kind.colour, ms=6, alpha=0.8
-                )
+                axis.plot([p] * len(values), values, kind.marker, **dots)
         axis.set_xlim(last, first)
         name_ends(axis, [(RESPONSES[kind.key](first), kind) for kind in kinds_of(data)])
         for look, words in (("-", "formula"), (":", "rules, simulated")):
             axis.plot([], [], color="black", linestyle=look, linewidth=1.2, label=words)
         axis.plot([], [], "o", color="black", ms=6, ls="", label="measured, each seed")
         axis.legend(loc="upper left", fontsize=9)
-        axis.set_xlabel("loss probability")
-        axis.set_ylabel("packets per round trip")
+        axis.set(xlabel="loss probability", ylabel="packets per round trip")
 
-    @tabular
-    def table(self, data: Data) -> Iterator[Row]:
+    def rows(self, data: Data) -> Iterator[Row]:
         for p, kind, runs in sorted(runs_of(data), key=lambda one: -one[0]):
             formula = RESPONSES[kind.key](p)
             yield {
@@ -820,7 +745,7 @@ def episodes(state: Any, ssthresh: Any) -> list[Episode]:
 
 def steps_from(window: float, wmax: float, rounds: int) -> list[float]:
     """BIC's window at the start of each round after a loss, without further losses."""
-    search = BicWindow(window, wmax)
+    search = BicWindow(window, wmax=wmax)
     found = [window]
     for _ in range(rounds):
         search.grow()
@@ -841,11 +766,7 @@ class Convergence(Study):
     RATE = 155
     OTHER = 60  # Mbit/s of UDP at first
     LEAVES = 15  # s, when UDP ends
-    SEARCH_SECONDS = 30
     JOINS = 20  # s, when the second flow starts
-    SHARE_SECONDS, QUICK_SHARE_SECONDS = 200, 70
-    BUFFER = 0.3
-    STEP = 2.0  # s
     assumptions = (
         "155 Mbit/s, RTT 100 ms, drop-tail, buffer 0.3 BDP; packets have 1500 bytes.",
         "Search: one BIC flow beside UDP of 60 Mbit/s, which ends at 15 s, so that the window has"
@@ -854,31 +775,25 @@ class Convergence(Study):
         " then 32 packets (the paper's max probing).",
         "Share: a BIC flow that has the link to itself, and a second one that starts at 20 s.",
     )
-    WINDOW_TOLERANCE = 0.02
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
-        seconds = self.QUICK_SHARE_SECONDS if quick else self.SHARE_SECONDS
-        return [Case("search", self.search(seed)), Case("share", self.share(seconds, seed))]
-
-    def search(self, seed: int) -> Experiment:
-        """A flow beside a constant load that ends."""
+        # A flow beside a constant load that ends; two flows, one after the other.
         packet = MTU - headers.DATAGRAM
         other = Stream("udp", rate=self.OTHER * MEGA, packet=packet, stop=self.LEAVES)
-        groups = (BIC.flows("a", 1), Group("other", RTT, (other,)))
-        return over(self.RATE, self.BUFFER, groups, self.SEARCH_SECONDS, 5, seed, look=0.02)
-
-    def share(self, seconds: int, seed: int) -> Experiment:
-        """Two flows, one after the other."""
+        search = (BIC.flows("a", 1), Group("other", RTT, (other,)))
         streams = (Stream(BIC.cc), Stream(BIC.cc, start=self.JOINS))
-        groups = (Group("a", RTT, streams, settings=BIC.settings),)
-        return over(self.RATE, self.BUFFER, groups, seconds, 5, seed)
+        share = (Group("a", RTT, streams, settings=BIC.settings),)
+        return [
+            Case("search", over(self.RATE, 0.3, search, 30, 5, seed, look=0.02)),
+            Case("share", over(self.RATE, 0.3, share, 70 if quick else 200, 5, seed)),
+        ]
 
     def reduce(self, case: Case, outcome: Outcome) -> Numbers:
         if case.name == "search":
             return self.reduce_search(outcome)
         last = outcome.what.seconds
-        times, first = outcome.rates("a", 0, self.STEP)
-        _, second = outcome.rates("a", 1, self.STEP)
+        times, first = outcome.rates("a", 0, 2.0)
+        _, second = outcome.rates("a", 1, 2.0)
         ends = [outcome.goodput("a", n, last - self.JOINS, last) for n in (0, 1)]
         return {
             "time": [round(float(t), 1) for t in times],
@@ -931,9 +846,7 @@ class Convergence(Study):
         runs = data["search"]
         return {
             "steps": [100 * run["off"] for run in runs],
-            "episodes": [
-                100 * fmean(off <= self.WINDOW_TOLERANCE for off in run["episodes"]) for run in runs
-            ],
+            "episodes": [100 * fmean(off <= 0.02 for off in run["episodes"]) for run in runs],
             "probing": [max(run["window"]) / run["wmax"] for run in runs],
             "shares": values_of(data, "share", "jain"),
         }
@@ -963,16 +876,11 @@ class Convergence(Study):
             (x for x, y in zip(run["rounds"], run["expected"], strict=True) if y > run["wmax"]),
             run["rounds"][-1],
         )
-        for x, ha, words in (
-            (passed - 1, "right", "binary search"),
-            (passed + 2, "left", "max probing"),
-        ):
-            note(step, words, (x, run["wmax"]), (0, -12), ha=ha, va="top")
+        note(step, "binary search", (passed - 1, run["wmax"]), (0, -12), ha="right", va="top")
+        note(step, "max probing", (passed + 2, run["wmax"]), (0, -12), ha="left", va="top")
         step.set(xlabel="round trips after a loss (yellow above)", ylabel="window (packets)")
-        step.set_title(
-            f"thick: measured; dashed: the rules, at most {100 * run['off']:.1f} % off",
-            fontsize=10, loc="left",
-        )  # fmt: skip
+        title = f"thick: measured; dashed: the rules, at most {100 * run['off']:.1f} % off"
+        step.set_title(title, fontsize=10, loc="left")
 
         for behind, runs in reversed(list(enumerate(data["share"]))):
             look = {"alpha": 0.25} if behind else {}
@@ -980,13 +888,10 @@ class Convergence(Study):
                 share.plot(runs["time"], flow, color=colour, linewidth=1.3, **look)
         user = self.RATE * (MTU - headers.SEGMENT) / FRAME
         share.axhline(user / 2, color="black", linestyle=":", linewidth=1)
-        share.set_ylim(0, 1.05 * self.RATE)
-        share.set_xlim(left=0)
-        share.set(xlabel="seconds", ylabel="throughput (Mbit/s)")
-        share.set_title(
-            f"two flows; the second starts at {self.JOINS} s; dotted: half of the link",
-            fontsize=10, loc="left",
-        )  # fmt: skip
+        share.set(xlabel="seconds", xlim=(0, None))
+        share.set(ylabel="throughput (Mbit/s)", ylim=(0, 1.05 * self.RATE))
+        title = f"two flows; the second starts at {self.JOINS} s; dotted: half of the link"
+        share.set_title(title, fontsize=10, loc="left")
 
 
 STUDIES: tuple[Study, ...] = (

@@ -48,62 +48,34 @@ class Window:
     """A congestion window [packets] that follows a protocol's published rules: Reno's."""
 
     packets: float = 2.0
-
-    @property
-    def increase(self) -> float:
-        """The growth in a round trip without a loss."""
-        return 1.0
-
-    @property
-    def decrease(self) -> float:
-        """The part that a loss takes away."""
-        return 0.5
+    increase: Callable[[float], float] = lambda window: 1.0  # in a round trip without a loss
+    decrease: Callable[[float], float] = lambda window: 0.5  # the part that a loss takes away
 
     def grow(self) -> None:
-        self.packets += self.increase
+        self.packets += self.increase(self.packets)
 
     def cut(self) -> None:
-        self.packets = max(self.packets * (1 - self.decrease), 2.0)
+        self.packets = max(self.packets * (1 - self.decrease(self.packets)), 2.0)
 
 
-class AimdWindow(Window):
-    """AIMD(32, 1/8)."""
-
-    increase = 32.0
-    decrease = 0.125
+# Windows and loss probabilities of RFC 3649.
+LOW, HIGH = 38.0, 83000.0
+LOW_P, HIGH_P = 1.5 / 38**2, 1e-7
 
 
-class HstcpWindow(Window):
-    """HighSpeed TCP, with the formulas of RFC 3649."""
-
-    LOW, HIGH = 38.0, 83000.0
-    LOW_P, HIGH_P = 1.5 / 38**2, 1e-7
-    HIGH_DECREASE = 0.1
-
-    @property
-    def place(self) -> float:
-        """The position between the low (0) and the high window (1), on a log scale."""
-        return max(0.0, math.log(self.packets / self.LOW) / math.log(self.HIGH / self.LOW))
-
-    @property
-    def decrease(self) -> float:
-        return 0.5 + (self.HIGH_DECREASE - 0.5) * self.place
-
-    @property
-    def increase(self) -> float:
-        p = self.LOW_P * (self.HIGH_P / self.LOW_P) ** self.place
-        b = self.decrease
-        return max(1.0, 2 * self.packets**2 * p * b / (2 - b)) if self.place else 1.0
+def hstcp_place(window: float) -> float:
+    """The position between the low (0) and the high window (1), on a log scale."""
+    return max(0.0, math.log(window / LOW) / math.log(HIGH / LOW))
 
 
-class StcpWindow(Window):
-    """Scalable TCP; below 100 packets one packet per round trip, as in Linux."""
+def hstcp_decrease(window: float) -> float:
+    return 0.5 + (0.1 - 0.5) * hstcp_place(window)
 
-    decrease = 0.125
 
-    @property
-    def increase(self) -> float:
-        return max(1.0, 0.01 * self.packets)
+def hstcp_increase(window: float) -> float:
+    place, b = hstcp_place(window), hstcp_decrease(window)
+    p = LOW_P * (HIGH_P / LOW_P) ** place
+    return max(1.0, 2 * window**2 * p * b / (2 - b)) if place else 1.0
 
 
 @dataclass
@@ -141,11 +113,14 @@ class BicWindow(Window):
         self.wmax = (lost + self.packets) / 2 if lost < self.wmax else lost
 
 
-WINDOWS: dict[str, type[Window]] = {
+WINDOWS: dict[str, Callable[..., Window]] = {
     "reno": Window,
-    "aimd": AimdWindow,
-    "hstcp": HstcpWindow,
-    "stcp": StcpWindow,
+    "aimd": functools.partial(Window, increase=lambda _: 32.0, decrease=lambda _: 0.125),
+    "hstcp": functools.partial(Window, increase=hstcp_increase, decrease=hstcp_decrease),
+    # Below 100 packets one packet per round trip, as in Linux.
+    "stcp": functools.partial(
+        Window, increase=lambda w: max(1, 0.01 * w), decrease=lambda _: 0.125
+    ),
     "bic": BicWindow,
 }
 

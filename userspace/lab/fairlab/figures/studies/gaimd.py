@@ -39,8 +39,8 @@ from fairlab.figures.studies.gaimd_model import (
     steadiness,
     synchronous,
 )
-from fairlab.figures.studies.spread import by_seed, factor_apart, mean_of, ratios, spread
-from fairlab.figures.study import Case, Data, Measured, Numbers, Row, Study, tabular
+from fairlab.figures.studies.spread import by_seed, factor_apart, mean, mean_of, ratios, spread
+from fairlab.figures.study import Case, Data, Measured, Numbers, Row, Study
 from fairlab.model import headers
 from fairlab.model.errors import CannotRunError
 from fairlab.results import plots
@@ -71,15 +71,10 @@ QUEUE_SIZES = {FAST: (100, 20, 60, 120), SLOW: (25, 5, 15, 55)}
 # published does not do that; such runs are refused.
 RED_MOST = 0.1  # drop probability at the maximum threshold
 
-RENO_OF_2000 = (
-    ("tcp_sack", "0"),
-    ("tcp_recovery", "0"),
-    ("tcp_early_retrans", "0"),
-    ("tcp_frto", "0"),
+RENO_OF_2000 = tuple(
+    (name, "0") for name in ("tcp_sack", "tcp_recovery", "tcp_early_retrans", "tcp_frto")
 )
 LINUX: tuple[tuple[str, str], ...] = ()
-
-LEAST_USE = 0.5
 
 # enum tcp_ca_state
 RECOVERY = 3
@@ -127,26 +122,12 @@ def pair(
         Group(GAIMD, RTT, (Stream("gaimd", n, spread=SPREAD),), settings=(*stack, *params)),
     ]
     if sources:
-        on_off = Stream(
-            "udp",
-            sources,
-            rate=500_000,
-            packet=MTU - headers.DATAGRAM,
-            on="pareto:1.5:1",
-            off="pareto:1.5:2",
-        )
+        packet, on, off = MTU - headers.DATAGRAM, "pareto:1.5:1", "pareto:1.5:2"
+        on_off = Stream("udp", sources, rate=500_000, packet=packet, on=on, off=off)
         groups.append(Group(UDP, RTT, (on_off,)))
-    return Experiment(
-        rate=bps,
-        buffer=QUEUE_SIZES[bps][0],
-        groups=tuple(groups),
-        seconds=seconds,
-        warmup=min(20.0, seconds / 4),
-        seed=seed,
-        queue=red_words(bps) if queue == RED else "",
-        mtu=MTU,
-        look=look,
-    )
+    buffer, warmup = QUEUE_SIZES[bps][0], min(20.0, seconds / 4)
+    words = red_words(bps) if queue == RED else ""
+    return Experiment(bps, buffer, tuple(groups), seconds, warmup, seed, words, MTU, look=look)
 
 
 @dataclass(frozen=True)
@@ -205,11 +186,9 @@ def account(rows: Any, first: float, last: float) -> Account:
 def total(accounts: Sequence[Account]) -> Account:
     """The sums over several flows; times are means."""
     still = [one.t0 for one in accounts if one.t0]
+    counts = ("fast", "timeouts", "doubled", "segments")
     return Account(
-        fast=sum(one.fast for one in accounts),
-        timeouts=sum(one.timeouts for one in accounts),
-        doubled=sum(one.doubled for one in accounts),
-        segments=sum(one.segments for one in accounts),
+        **{name: sum(getattr(one, name) for one in accounts) for name in counts},
         seconds=statistics.fmean(one.seconds for one in accounts) * len(accounts),
         rtt=statistics.fmean(one.rtt for one in accounts),
         t0=statistics.fmean(still) if still else 0.0,
@@ -231,7 +210,7 @@ def variation(values: Sequence[float]) -> float:
 
 def check_use(outcome: Outcome) -> None:
     """Refuse a run in which RED kept the flows from using the link."""
-    if outcome.utilisation < LEAST_USE:
+    if outcome.utilisation < 0.5:
         raise CannotRunError(
             f"only {100 * outcome.utilisation:.0f} % of the bottleneck was used: RED's average did"
             " not decay while the queue was empty"
@@ -311,7 +290,7 @@ class Formula(Study):
         return found
 
     def load(self, name: str) -> Load:
-        return next(one for one in (*self.loads, *self.quick_loads) if one.name == name)
+        return next(one for one in self.loads if one.name == name)
 
     def reduce(self, case: Case, outcome: Outcome) -> Numbers:
         check_use(outcome)
@@ -365,12 +344,14 @@ class Formula(Study):
         every = self.points(seed, TCP) + mine
         beyond = mean_of([ratio for _, loss, ratio in every if loss > 0.2])
         below = mean_of([ratio for _, loss, ratio in every if loss <= 0.2])
-        bold = [
-            ratio
-            for load, _, ratio in mine
-            if (load.alpha, load.beta) == AGGRESSIVE and load.sources in SOURCES
-        ]
-        meek = [r for load, _, r in mine if (load.alpha, load.beta) == (ALPHAS[0], AGGRESSIVE[1])]
+        bold, meek = (
+            [
+                ratio
+                for load, _, ratio in mine
+                if (load.alpha, load.beta) == params and load.sources in SOURCES
+            ]
+            for params in (AGGRESSIVE, (ALPHAS[0], AGGRESSIVE[1]))
+        )
         tail, red = (
             [
                 ratio
@@ -397,27 +378,22 @@ class Formula(Study):
             "flows-beyond": high - low,
         }
 
-    @tabular
-    def table(self, data: Data) -> Iterator[Row]:
+    def rows(self, data: Data) -> Iterator[Row]:
         for name, runs in data.items():
             load = self.load(name)
             params = f"({load.alpha:g}, {load.beta:g})"
             case = f"{params}, {QUEUES[load.queue]}, {load.sources} UDP"
             for kind in (TCP, GAIMD):
                 seen = [run[kind] for run in runs]
-                mean = {
-                    key: statistics.fmean(one[key] for one in seen)
-                    for key in ("p", "timeouts", "rtt", "t0", "sent")
-                }
                 yield {
                     "case": f"{case}, current Linux" if load.modern else case,
                     "flows": params if kind == GAIMD else "Reno",
-                    "dropped": f"{100 * statistics.fmean(run['loss'] for run in runs):.1f} %",
-                    "p": f"{100 * mean['p']:.1f} %",
-                    "by timeout": f"{100 * mean['timeouts']:.0f} %",
-                    "RTT": f"{1000 * mean['rtt']:.0f} ms",
-                    "T0": f"{1000 * mean['t0']:.0f} ms",
-                    "packets": f"{mean['sent']:.1f}/s",
+                    "dropped": f"{100 * mean(runs, 'loss'):.1f} %",
+                    "p": f"{100 * mean(seen, 'p'):.1f} %",
+                    "by timeout": f"{100 * mean(seen, 'timeouts'):.0f} %",
+                    "RTT": f"{1000 * mean(seen, 'rtt'):.0f} ms",
+                    "T0": f"{1000 * mean(seen, 't0'):.0f} ms",
+                    "packets": f"{mean(seen, 'sent'):.1f}/s",
                     "predicted / sent": spread([one["ratio"] for one in seen]),
                     "if each timeout counts": spread([one["ratio_timeouts"] for one in seen]),
                     "if each lost packet counts": spread([one["ratio_lost"] for one in seen]),
@@ -432,8 +408,7 @@ class Formula(Study):
             SINGLE: "single flows, GAIMD(0.4, 0.75)",
             MODERN: "current Linux (SACK, RACK, TLP), GAIMD(0.4, 0.75)",
         }
-        there = {load.queue for load in loads if not load.modern} | {SINGLE}
-        there |= {MODERN for load in loads if load.modern}
+        there = {MODERN if load.modern else load.queue for load in loads} | {SINGLE}
         shown = [panel for panel in titles if panel in there]
         figure.set_size_inches(7, 0.5 + 2.7 * len(shown))
         panels = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
@@ -442,8 +417,7 @@ class Formula(Study):
             axis.set_title(titles[panel], loc="left", fontsize=10)
             axis.axhline(1, color="black", lw=1)
             axis.axvspan(0, 20, color="#f1f1f1", zorder=0, lw=0)
-            axis.set_ylim(0, 3)
-            axis.set_ylabel("predicted / sent")
+            axis.set(ylim=(0, 3), ylabel="predicted / sent")
             if panel in QUEUES:
                 self._draw_points(axis, data, panel)
             else:
@@ -509,13 +483,6 @@ NUMBERS = (1, 2, 4, 8, 16, 32, 64)
 MOST_SHOWN = 2.5
 
 
-def normalised(outcome: Outcome) -> dict[str, list[float]]:
-    """Each flow's goodput, divided by the mean of all."""
-    rates = {kind: outcome.goodputs(kind) for kind in (TCP, GAIMD)}
-    mean = statistics.fmean([*rates[TCP], *rates[GAIMD]])
-    return {kind: [round(one / mean, 4) for one in found] for kind, found in rates.items()}
-
-
 def starved(runs: Sequence[Numbers], kind: str) -> float:
     """The percentage of the flows of KIND with less than a fiftieth of their share.
 
@@ -524,10 +491,6 @@ def starved(runs: Sequence[Numbers], kind: str) -> float:
     """
     flows: list[float] = [one for run in runs for one in run[kind]]
     return 100 * sum(one < 0.02 for one in flows) / len(flows)
-
-
-def mean_variation(runs: Sequence[Numbers], kind: str) -> str:
-    return f"{statistics.fmean(variation(run[kind]) for run in runs):.2f}"
 
 
 class Friendliness(Study):
@@ -558,9 +521,10 @@ class Friendliness(Study):
 
     def reduce(self, case: Case, outcome: Outcome) -> Numbers:
         check_use(outcome)
-        found: Numbers = {"loss": round(outcome.loss, 5)}
-        found["utilisation"] = round(outcome.utilisation, 4)
-        return found | normalised(outcome)
+        rates = {kind: outcome.goodputs(kind) for kind in (TCP, GAIMD)}
+        all_mean = statistics.fmean([*rates[TCP], *rates[GAIMD]])
+        found = {"loss": round(outcome.loss, 5), "utilisation": round(outcome.utilisation, 4)}
+        return found | {kind: [round(v / all_mean, 4) for v in own] for kind, own in rates.items()}
 
     def groups(self, data: Data) -> dict[tuple[int, str], dict[int, Sequence[Numbers]]]:
         """The runs by link and queue, then by n."""
@@ -580,18 +544,18 @@ class Friendliness(Study):
             for (bps, queue), by_n in self.groups(data).items()
         }
 
-    @tabular
-    def table(self, data: Data) -> Iterator[Row]:
+    def rows(self, data: Data) -> Iterator[Row]:
         for (bps, queue), by_n in self.groups(data).items():
             for n, runs in by_n.items():
+                tcp, gaimd = ([run[kind] for run in runs] for kind in (TCP, GAIMD))
                 yield {
                     "bottleneck": f"{bps / 1e6:g} Mbit/s, {QUEUES[queue]}",
                     "flows": f"{n} + {n}",
-                    "dropped": f"{100 * statistics.fmean(run['loss'] for run in runs):.1f} %",
-                    "Reno": spread([statistics.fmean(run[TCP]) for run in runs]),
-                    "GAIMD": spread([statistics.fmean(run[GAIMD]) for run in runs]),
-                    "CoV, Reno": mean_variation(runs, TCP),
-                    "CoV, GAIMD": mean_variation(runs, GAIMD),
+                    "dropped": f"{100 * mean(runs, 'loss'):.1f} %",
+                    "Reno": spread(list(map(statistics.fmean, tcp))),
+                    "GAIMD": spread(list(map(statistics.fmean, gaimd))),
+                    "CoV, Reno": f"{statistics.fmean(map(variation, tcp)):.2f}",
+                    "CoV, GAIMD": f"{statistics.fmean(map(variation, gaimd)):.2f}",
                     "starved flows": f"{starved(runs, TCP):.0f} %, {starved(runs, GAIMD):.0f} %",
                 }
 
@@ -602,23 +566,18 @@ class Friendliness(Study):
         height = -(-len(groups) // width)
         figure.set_size_inches(7.5, 0.6 + 3.1 * height)
         panels = figure.subplots(height, width, sharex=True, sharey=True, squeeze=False)
-        for n, ((bps, queue), by_n) in enumerate(groups.items()):
-            axis = panels[n // width][n % width]
+        for axis, ((bps, queue), by_n) in zip(panels.flat, groups.items(), strict=False):
             for kind, shift in ((TCP, 2**-0.16), (GAIMD, 2**0.16)):
-                look: dict[str, Any] = {"color": LOOKS[kind]}
-                for number, runs in by_n.items():
-                    flows = [one for run in runs for one in run[kind]]
-                    for mark, some in (
-                        ("o", [one for one in flows if one <= MOST_SHOWN]),
-                        ("^", [MOST_SHOWN for one in flows if one > MOST_SHOWN]),
-                    ):
-                        look |= {"ms": 3 if mark == "o" else 6, "alpha": 0.25, "mec": "none"}
-                        axis.plot([number * shift] * len(some), some, mark, zorder=1, **look)
-                means = [
-                    statistics.fmean(one for run in runs for one in run[kind])
-                    for runs in by_n.values()
-                ]
+                flows = [[one for run in runs for one in run[kind]] for runs in by_n.values()]
+                means = list(map(statistics.fmean, flows))
                 xs = [number * shift for number in by_n]
+                look = {"color": LOOKS[kind], "alpha": 0.25, "mec": "none", "zorder": 1}
+                for x, every in zip(xs, flows, strict=True):
+                    for mark, size, some in (
+                        ("o", 3, [one for one in every if one <= MOST_SHOWN]),
+                        ("^", 6, [MOST_SHOWN for one in every if one > MOST_SHOWN]),
+                    ):
+                        axis.plot([x] * len(some), some, mark, ms=size, **look)
                 axis.plot(xs, means, "-", lw=1.8, zorder=3, color=LOOKS[kind])
                 axis.plot(xs, means, "o", ms=5, mec="white", zorder=3, color=LOOKS[kind])
             axis.axhline(1, color="black", lw=1, zorder=2)
@@ -635,13 +594,8 @@ class Friendliness(Study):
         first = panels[0][0]
         for n, (kind, words) in enumerate(((TCP, "Reno"), (GAIMD, "GAIMD(0.31, 0.875)"))):
             first.text(0.03, 0.92 - 0.09 * n, words, color=LOOKS[kind], transform=first.transAxes)
-        first.text(
-            0.03,
-            0.74,
-            "lines: means; dots: flows\n(triangles: more than 2.5)",
-            transform=first.transAxes,
-            fontsize=8,
-        )
+        words = "lines: means; dots: flows\n(triangles: more than 2.5)"
+        first.text(0.03, 0.74, words, transform=first.transAxes, fontsize=8)
 
 
 # --- TCP-friendly α by β --------------------------------------------------------------------------
@@ -679,31 +633,28 @@ class Curves(Study):
         f" + {MANY} flows over 15 Mbit/s, RED, 60 s, without the first 15 s.",
     )
 
-    def choices(self, quick: bool) -> list[tuple[float, str, int]]:
-        if quick:
-            return [(0.875, TD, FEW), (0.875, TO, FEW), (0.875, TO, MANY)]
-        return [
+    def cases(self, quick: bool, seed: int) -> list[Case]:
+        seconds = 24.0 if quick else 60.0
+        choices = [
             (beta, way, n)
             for beta in CURVE_BETAS
             for way in (WAYS if beta != 0.5 else (TD,))  # at 1/2 all are 1
             for n in (FEW, MANY)
         ]
-
-    def cases(self, quick: bool, seed: int) -> list[Case]:
-        seconds = 24.0 if quick else 60.0
+        if quick:
+            choices = [(0.875, TD, FEW), (0.875, TO, FEW), (0.875, TO, MANY)]
         return [
             Case(
                 f"b{1000 * beta:.0f}-{way}-{n}",
                 pair(n, FAST, RED, seconds, seed, (alpha_by(way, beta), beta)),
             )
-            for beta, way, n in self.choices(quick)
+            for beta, way, n in choices
         ]
 
     def reduce(self, case: Case, outcome: Outcome) -> Numbers:
         check_use(outcome)
         rates = {kind: sum(outcome.goodputs(kind)) for kind in (TCP, GAIMD)}
-        accounts = accounts_of(outcome, TCP)
-        p = total(accounts)
+        p = total(accounts_of(outcome, TCP))
         return {
             "ratio": round(rates[GAIMD] / rates[TCP], 4),
             "loss": round(outcome.loss, 5),
@@ -742,8 +693,7 @@ class Curves(Study):
         """GAIMD's rate divided by Reno's."""
         return [run["ratio"] for run in data[f"b{1000 * beta:.0f}-{way}-{n}"]]
 
-    @tabular
-    def table(self, data: Data) -> Iterator[Row]:
+    def rows(self, data: Data) -> Iterator[Row]:
         for name, runs in data.items():
             beta, way, n = name.split("-")
             value = int(beta[1:]) / 1000
@@ -752,7 +702,7 @@ class Curves(Study):
                 "α is": WAYS[way] if value != 0.5 else "any",
                 "α": f"{alpha_by(way, value):.3f}",
                 "flows": f"{n} + {n}",
-                "p of Reno": f"{100 * statistics.fmean(run['p'] for run in runs):.1f} %",
+                "p of Reno": f"{100 * mean(runs, 'p'):.1f} %",
                 "GAIMD / Reno": spread([run["ratio"] for run in runs]),
             }
 
@@ -761,25 +711,20 @@ class Curves(Study):
         figure.set_size_inches(7, 9)
         curves, *shares = figure.subplots(3, 1, height_ratios=(1.4, 1, 1))
         betas = [0.2 + 0.025 * n for n in range(29)]
-        at = {TD: 0.24, TO: 0.215}
         for way, law in ((TD, alpha_td), (TO, alpha_to)):
             curves.plot(betas, [law(beta) for beta in betas], color=SHADES[way], lw=2)
         for threshold, dashes in zip(THRESHOLDS, ((1, 1), (3, 1), (6, 1)), strict=True):
             values = [alpha_least(beta, threshold) for beta in betas[::2]]
             curves.plot(betas[::2], values, color=SHADES[LEAST], lw=1.3, ls=(0, dashes))
-        curves.text(at[TD] + 0.02, 1.85, "TD-friendly", color=SHADES[TD], va="center")
+        curves.text(0.26, 1.85, "TD-friendly", color=SHADES[TD], va="center")
         curves.text(0.22, 1.17, "TO-friendly", color=SHADES[TO], va="center")
-        curves.text(
-            0.41, 1.42, "least error, p to 0.1, 0.2, 0.3\n(longer dashes: more)",
-            color=SHADES[LEAST], va="center", fontsize=9,
-        )  # fmt: skip
+        words = "least error, p to 0.1, 0.2, 0.3\n(longer dashes: more)"
+        curves.text(0.41, 1.42, words, color=SHADES[LEAST], va="center", fontsize=9)
         for alpha, word in ((0.2, "0.2"), (0.3125, "0.3125")):
             curves.plot([0.875], [alpha], "D", color="black", ms=5)
             note(curves, word, (0.875, alpha), (6, 0), va="center")
         curves.text(0.9, 0.52, "published", ha="right", fontsize=9)
-        curves.set_ylabel("α")
-        curves.set_xlabel("β")
-        curves.set_ylim(0, 2)
+        curves.set(ylabel="α", xlabel="β", ylim=(0, 2))
         for axis, n in zip(shares, (FEW, MANY), strict=True):
             self._draw_shares(axis, data, n)
         shares[-1].set_xlabel("β")
@@ -804,8 +749,7 @@ class Curves(Study):
         ticks = (0.5, 0.75, 1, 1.33, 2)
         axis.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
         axis.minorticks_off()
-        axis.set_xlim(0.18, 0.92)
-        axis.set_ylabel("GAIMD / Reno")
+        axis.set(xlim=(0.18, 0.92), ylabel="GAIMD / Reno")
         where = f": p of Reno {100 * min(p):.1f} to {100 * max(p):.1f} %" if p else ""
         axis.set_title(f"Linux, {n} + {n} flows{where}", loc="left", fontsize=10)
 
@@ -841,31 +785,23 @@ class Fluctuation(Study):
         import numpy
 
         first, last = outcome.window
-        payload = outcome.what.payload
+        payload, shown = outcome.what.payload, round(SHOWN / SAMPLE)
+        rtts = [one.rtt for kind in (TCP, GAIMD) for one in accounts_of(outcome, kind)]
         found: Numbers = {"loss": round(outcome.loss, 5), "begin": first}
-        found["rtt"] = round(
-            statistics.fmean(
-                one.rtt for kind in (TCP, GAIMD) for one in accounts_of(outcome, kind)
-            ),
-            5,
-        )
+        found["rtt"] = round(statistics.fmean(rtts), 5)
         for kind in (TCP, GAIMD):
             rows = outcome.rows[kind]
             flows = []
+            times = rows["time"] / 1e9
+            rows = rows[(times >= first) & (times <= last)]
             for n in range(len(outcome.what.kinds()[kind])):
                 mine = rows[rows["flow"] == n]
-                times = mine["time"] / 1e9
-                inside = mine[(times >= first) & (times <= last)]
-                steps = numpy.diff(inside["time"].astype(float)) / 1e9
-                sent = numpy.diff(inside["segments"].astype(float)) * 8 * payload / steps
-                flows.append(sent)
+                steps = numpy.diff(mine["time"].astype(float)) / 1e9
+                flows.append(numpy.diff(mine["segments"].astype(float)) * 8 * payload / steps)
             found[kind] = {
                 "cov": [round(float(one.std() / one.mean()), 4) for one in flows],
                 "mbit": [round(float(one.mean()) / 1e6, 4) for one in flows],
-                "rates": [
-                    [round(float(v) / 1e6, 2) for v in one[: round(SHOWN / SAMPLE)]]
-                    for one in flows
-                ],
+                "rates": [[round(float(v) / 1e6, 2) for v in one[:shown]] for one in flows],
             }
         return found
 
@@ -874,8 +810,7 @@ class Fluctuation(Study):
         cov = [{kind: statistics.fmean(run[kind]["cov"]) for kind in LOOKS} for run in data["red"]]
         return {"cov": [one[GAIMD] / one[TCP] for one in cov]}
 
-    @tabular
-    def table(self, data: Data) -> Iterator[Row]:
+    def rows(self, data: Data) -> Iterator[Row]:
         for kind, beta in ((TCP, 0.5), (GAIMD, CHOSEN[1])):
             runs = [run[kind] for run in data["red"]]
             yield {
@@ -895,8 +830,7 @@ class Fluctuation(Study):
                 times = [runs[0]["begin"] + SAMPLE * (i + 1) for i in range(len(rates))]
                 look = {"lw": 1.4, "zorder": 3} if not n else {"lw": 0.7, "alpha": 0.35}
                 axis.plot(times, rates, color=LOOKS[kind], **look)
-            axis.set_ylim(0, 5)
-            axis.set_ylabel("Mbit/s")
+            axis.set(ylim=(0, 5), ylabel="Mbit/s")
             words = f"4 flows of {NAMES[kind]}{'' if kind == TCP else '(0.31, 0.875)'}, one bolder"
             axis.set_title(words, loc="left", fontsize=10, color=LOOKS[kind])
         above[1].sharex(above[0])
@@ -908,15 +842,13 @@ class Fluctuation(Study):
             below.plot([mean], [y], "|", ms=22, mew=2.5, color=LOOKS[kind])
             below.text(mean, y + 0.28, f"{mean:.2f}", ha="center", color=LOOKS[kind])
             below.plot([steadiness(beta)], [y], "D", color="black", ms=5)
-        below.text(
-            steadiness(0.5), 0.8, "AIMD with\nPoisson losses", ha="center", va="top", fontsize=9
-        )
-        reno = statistics.fmean(value for run in runs for value in run[TCP]["cov"])
-        below.plot([reno / 2], [0], "*", color="black", ms=12)
-        below.text(reno / 2, -0.22, "published:\nhalf of Reno's", ha="center", va="top", fontsize=9)
+        under = {"ha": "center", "va": "top", "fontsize": 9}
+        below.text(steadiness(0.5), 0.8, "AIMD with\nPoisson losses", **under)
+        # The last one is Reno's.
+        below.plot([mean / 2], [0], "*", color="black", ms=12)
+        below.text(mean / 2, -0.22, "published:\nhalf of Reno's", **under)
         below.set_yticks((0, 1), ("GAIMD", "Reno"))
-        below.set_ylim(-0.9, 1.6)
-        below.set_xlim(0, 0.8)
+        below.set(ylim=(-0.9, 1.6), xlim=(0, 0.8))
         below.set_xlabel("coefficient of variation of each flow's rate, means of 150 ms")
 
 
@@ -929,11 +861,6 @@ def crossings(reno: Sequence[float], gaimd: Sequence[float]) -> int:
     """The number of crossings of two series."""
     signs = [a > b for a, b in zip(reno, gaimd, strict=True) if a != b]
     return sum(before != now for before, now in pairwise(signs))
-
-
-def larger(one: Sequence[float], other: Sequence[float]) -> float:
-    """The part of the time in which ONE is larger; equal counts half."""
-    return statistics.fmean((a > b) + (a == b) / 2 for a, b in zip(one, other, strict=True))
 
 
 class Window(Study):
@@ -971,20 +898,22 @@ class Window(Study):
             # The last such sample.
             at = numpy.searchsorted(rows["time"] / 1e9, times, side="right") - 1
             found[kind] = [int(value) for value in rows["cwnd"][numpy.maximum(at, 0)]]
-        found["timeouts"] = total(
-            [*accounts_of(outcome, TCP), *accounts_of(outcome, GAIMD)]
-        ).timeouts
-        return found
+        accounts = [*accounts_of(outcome, TCP), *accounts_of(outcome, GAIMD)]
+        return found | {"timeouts": sum(one.timeouts for one in accounts)}
 
     def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
         found: dict[str, Measured] = {}
         for queue, runs in data.items():
+            pairs = [(run[TCP], run[GAIMD]) for run in runs]
+            # In per cent of the time; equal windows count half.
+            larger = [
+                100 * statistics.fmean((b > a) + (b == a) / 2 for a, b in zip(*pair, strict=True))
+                for pair in pairs
+            ]
             found |= {
-                f"crossings-{queue}": [
-                    60 * crossings(run[TCP], run[GAIMD]) / (STEP * len(run[TCP])) for run in runs
-                ],
-                f"larger-{queue}": [100 * larger(run[GAIMD], run[TCP]) for run in runs],
-                f"swing-{queue}": [variation(run[GAIMD]) / variation(run[TCP]) for run in runs],
+                f"crossings-{queue}": [60 * crossings(a, b) / (STEP * len(a)) for a, b in pairs],
+                f"larger-{queue}": larger,
+                f"swing-{queue}": [variation(b) / variation(a) for a, b in pairs],
             }
         return found
 
@@ -1003,14 +932,12 @@ class Window(Study):
             full = max(a + b for a, b in zip(runs[0][TCP], runs[0][GAIMD], strict=True))
             path = synchronous((full / 2, full / 8), full, 30)
             plane.plot(*zip(*path[-3:], strict=True), color=plots.COLOURS[2], lw=2)
-            plane.text(
-                0.03, 0.97, "model: synchronised losses", transform=plane.transAxes, va="top",
-                color=plots.COLOURS[2], fontsize=9,
-            )  # fmt: skip
+            look = {"color": plots.COLOURS[2], "fontsize": 9, "va": "top"}
+            words = "model: synchronised losses"
+            plane.text(0.03, 0.97, words, transform=plane.transAxes, **look)
             plane.plot([0, top], [0, top], color="black", lw=1, ls="--")
             plane.text(0.7 * top, 0.72 * top, "equal", rotation=45, ha="right", va="bottom")
-            plane.set_xlim(0, top)
-            plane.set_ylim(0, top)
+            plane.set(xlim=(0, top), ylim=(0, top))
             plane.set_aspect("equal")
             plane.set_xlabel("Reno's window (packets)")
             plane.set_title(QUEUES[queue], loc="left", fontsize=10)
@@ -1019,8 +946,7 @@ class Window(Study):
                 values = runs[0][kind][:shown]
                 times = [runs[0]["begin"] + STEP * i for i in range(len(values))]
                 line.plot(times, values, color=colour, lw=1.3)
-            line.set_ylim(0, top)
-            line.set_xlabel("seconds")
+            line.set(ylim=(0, top), xlabel="seconds")
         panels[0][0].set_ylabel("GAIMD's window (packets)")
         panels[1][0].set_ylabel("window (packets)")
         for x, kind, words in ((0.0, TCP, "Reno"), (0.2, GAIMD, "GAIMD(0.31, 0.875)")):

@@ -20,12 +20,12 @@ fluid.  For the latter nothing is published.
 
 import itertools
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from fairlab.figures.studies.forms import COMMIT, COMMIT_LABEL, PAPER, SIMULATED
-from fairlab.figures.studies.spread import gaps, ratios
-from fairlab.figures.study import Case, Data, Measured, Numbers, Row, Study, Table, tabular
+from fairlab.figures.studies.spread import gaps, mean, percent, ratios
+from fairlab.figures.study import Case, Data, Measured, Numbers, Row, Study, Table
 from fairlab.results import plots
 from fairlab.slbn.simulated import FLUID, Simulated
 
@@ -54,8 +54,6 @@ ASSUMPTIONS = (
 COLOURS = dict(zip(NAMES, (*plots.COLOURS, plots.GREY, plots.BROWN), strict=True))
 #: Source and published side of claims that are not in the paper.
 OURS = "This project; not in a paper"
-#: 3 % of what a link sends in a second: our reading of the paper's bound on queues.
-QUEUE_BOUND_MS = 30
 #: Algorithms that only resemble those of the paper.
 STAND_INS = ("bfyz", "piqi-rcp", "cobb")
 #: More than guests have: a run takes seconds.
@@ -83,25 +81,29 @@ def off(rows: Sequence[list[float]]) -> float:
     return statistics.fmean(abs(value) for one in rows for value in one[SOURCES][1:])
 
 
-class Errors(Study):
-    """Errors at sources and bottlenecks over time."""
+class Published(Study):
+    """An experiment of the paper, with some algorithms."""
 
-    source = SOURCE
-    assumptions = ASSUMPTIONS
+    assumptions: tuple[str, ...] = ASSUMPTIONS
     count_of_seeds = SEEDS
     experiment: str
     algorithms: tuple[str, ...]
-    every = 50
     quick_percent = 4
-    begin: float  # the time that claims cover [s]: from when joins or churn are under way
-    end: float  # until some time after the last change
+    ends: ClassVar = {True: 0, False: 0}  # quick: the end [ms]; 0: the experiment's own
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
-        percent = self.quick_percent if quick else 100
+        percent, until = self.quick_percent if quick else 100, self.ends[quick]
         return [
-            Case(name, Simulated(self.experiment, name, seed, percent, self.every))
+            Case(name, Simulated(self.experiment, name, seed, percent, 50, until))
             for name in self.algorithms
         ]
+
+
+class Errors(Published):
+    """Errors at sources and bottlenecks over time."""
+
+    begin: float  # the time that claims cover [s]: from when joins or churn are under way
+    end: float  # until some time after the last change
 
     def reduce(self, case: Case, outcome: dict[str, Any]) -> Numbers:
         return {
@@ -165,8 +167,7 @@ class Errors(Study):
         for axis in axes[-1]:
             axis.set_xlabel("seconds")
 
-    @tabular
-    def table(self, data: Data) -> Iterator[Row]:
+    def rows(self, data: Data) -> Iterator[Row]:
         for name, runs in data.items():
             moving = self.series(runs, self.begin, self.end)
             last = [run["series"][-1] for run in runs]
@@ -178,7 +179,7 @@ class Errors(Study):
                 "bottlenecks, mean": f"{statistics.fmean(one[LINKS][0] for one in moving):+.1f} %",
                 "sources at the end": f"{statistics.fmean(one[SOURCES][0] for one in last):+.2f} %",
                 "longest wait": f"{longest:.1f} ms",
-                "events": f"{statistics.fmean(run['events'] for run in runs) / 1e6:.1f} M",
+                "events": f"{mean(runs, 'events') / 1e6:.1f} M",
             }
 
 
@@ -202,14 +203,13 @@ class Experiment1a(Errors):
         return (1,) if quick else (1, 2, *range(11, 19))
 
     def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
-        late = {name: [self.series([run], 1.5, 2.0) for run in runs] for name, runs in data.items()}
+        def sources(name: str, column: int, begin: float) -> list[list[float]]:
+            """A column of the errors at sources, of each run."""
+            rows = (self.series([run], begin, 2.0) for run in data[name])
+            return [[one[SOURCES][column] for one in seed] for seed in rows]
 
         def mean(name: str, column: int) -> list[float]:
-            return [statistics.fmean(one[SOURCES][column] for one in rows) for rows in late[name]]
-
-        def peak(name: str) -> list[float]:
-            rows = [self.series([run], 0.3, 2.0) for run in data[name]]
-            return [max(one[SOURCES][2] for one in seed) for seed in rows]
+            return list(map(statistics.fmean, sources(name, column, 1.5)))
 
         off = self.offs(data)
         found = self.measure_forms(data, (1.5, 2.0), 2.0)
@@ -224,8 +224,8 @@ class Experiment1a(Errors):
                 NAMES[other]: ratios(off[other], off["bfyz"]) for other in ("erica", "rcp")
             },
             "erica-above": mean("erica", 0),
-            "rcp-errors": peak("rcp"),
-            "piqi-rcp-errors": peak("piqi-rcp"),
+            "rcp-errors": list(map(max, sources("rcp", 2, 0.3))),
+            "piqi-rcp-errors": list(map(max, sources("piqi-rcp", 2, 0.3))),
             "cobb-mean": mean("cobb", 0),
             "cobb-most": mean("cobb", 2),
         }
@@ -279,7 +279,7 @@ class Experiment2b(Large):
 # --- completion times and queues with data: experiment 1b -----------------------------------------
 
 
-class Experiment1b(Study):
+class Experiment1b(Published):
     """Experiment 1b (figures 5 and 6)."""
 
     name = "slbn-1b"
@@ -297,19 +297,13 @@ class Experiment1b(Study):
         " long as each is observed, counts as 9.5 s. Otherwise an algorithm that never serves its"
         " largest sessions would seem fast.",
     )
+    experiment = "1b"
     algorithms = tuple(name for name in NAMES if name != "xcp")
     quick_percent = 20
-    count_of_seeds = SEEDS
-    ends: ClassVar = {True: 3000, False: 10_000}  # quick: the end [ms]
+    ends: ClassVar = {True: 3000, False: 10_000}
     joins = 500  # within these [ms], so all are observed for the rest
     ENOUGH = 0.95  # of a class's sessions, for a mean of those that are complete
     classes = (225, 250, 275, 300, 350, 400, 500, 600, 1_000_000)  # packets
-
-    def cases(self, quick: bool, seed: int) -> list[Case]:
-        percent, until = self.quick_percent if quick else 100, self.ends[quick]
-        return [
-            Case(name, Simulated("1b", name, seed, percent, 50, until)) for name in self.algorithms
-        ]
 
     def reduce(self, case: Case, outcome: dict[str, Any]) -> Numbers:
         sizes = []
@@ -336,32 +330,22 @@ class Experiment1b(Study):
             ],
         }
 
-    def wait(self, runs: Sequence[Numbers]) -> float:
+    def wait(self, run: Numbers) -> float:
         """The longest wait [ms]."""
-        return max(float(one[1]) for run in runs for one in run["queues"])
+        return max(float(one[1]) for one in run["queues"])
 
-    def took(self, runs: Sequence[Numbers]) -> float:
+    def took(self, run: Numbers) -> float:
         """The restricted mean of completion times [s]."""
-        return statistics.fmean(map(self.took_restricted, runs))
-
-    def took_restricted(self, run: Numbers) -> float:
         if "restricted" in run:
             return float(run["restricted"])
         # Runs that were stored before lack it, but for sessions complete after the horizon.
         missing = (1 - run["complete"]) * (self.ends[False] - self.joins) / 1000
         return float(run["complete"] * (run["mean"] or 0) + missing)
 
-    def counted(self, data: Data, at: int, n: int) -> int:
-        """The sessions of the size class AT under seed N, by the algorithm that completed most.
-
-        All algorithms have the same sessions.
-        """
-        return max((runs[n]["sizes"][at][0] for runs in data.values() if n < len(runs)), default=0)
-
     def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
         """Queues [ms] and [packets]; restricted mean times, divided by those of a form."""
-        wait = {name: [self.wait([run]) for run in runs] for name, runs in data.items()}
-        took = {name: [self.took([run]) for run in runs] for name, runs in data.items()}
+        wait = {name: list(map(self.wait, runs)) for name, runs in data.items()}
+        took = {name: list(map(self.took, runs)) for name, runs in data.items()}
         found: dict[str, Measured] = {
             "queues": {NAMES[name]: wait[name] for name in ("erica", "rcp")},
             "stand-ins-queues": {NAMES[name]: wait[name] for name in STAND_INS},
@@ -390,44 +374,41 @@ class Experiment1b(Study):
                 means = [mean for _, mean in run["sizes"]]
                 x = [at for at, mean in enumerate(means) if mean is not None]
                 times.plot(x, [means[at] for at in x], "-", label=label, **look)
-                few = [
-                    at for at in x if run["sizes"][at][0] < self.ENOUGH * self.counted(data, at, n)
-                ]
+                # All algorithms have the same sessions: as many as the one that completed most.
+                same = [every[n]["sizes"] for every in data.values() if n < len(every)]
+                most = [max(sizes[at][0] for sizes in same) for at in range(len(names))]
+                few = [at for at in x if run["sizes"][at][0] < self.ENOUGH * most[at]]
                 times.plot(few, [means[at] for at in few], "x", ms=5, **look)
-                queues.plot(
-                    [one[0] for one in run["queues"]],
-                    [max(one[1], 0.1) for one in run["queues"]],
-                    label=label,
-                    **look,
-                )
+                waits = [(when, max(wait, 0.1)) for when, wait, _ in run["queues"]]
+                queues.plot(*zip(*waits, strict=True), label=label, **look)
         times.set_xticks(range(len(names)), names)
         times.set_ylim(bottom=0)
         times.set(xlabel="packets of 2000 bytes to send", ylabel="seconds to completion, mean")
-        queues.axhline(QUEUE_BOUND_MS, color="black", lw=0.8, ls=":")
-        queues.set_yscale("log")
-        queues.set(xlabel="seconds", ylabel="longest wait in a queue, ms")
+        # Our reading of the paper's bound: 3 % of what a link sends in a second.
+        queues.axhline(30, color="black", lw=0.8, ls=":")
+        queues.set(yscale="log", xlabel="seconds", ylabel="longest wait in a queue, ms")
         title = "Paler: another seed. Crosses: of the complete sessions only, less than 95 % of all"
         times.set_title(title, fontsize=9, loc="left")
         queues.set_title("Dotted: 3 % of a link's capacity", fontsize=9, loc="left")
         for axis in (times, queues):
             axis.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize=8)
 
-    @tabular
-    def table(self, data: Data) -> Iterator[Row]:
+    def rows(self, data: Data) -> Iterator[Row]:
         for name, runs in data.items():
             queues = [one for run in runs for one in run["queues"]]
-            by_second = [
-                max((one[2] for one in queues if second < one[0] <= second + 1), default=0)
-                for second in range(3)
-            ]
+            first, second, third = (
+                max((length for when, _, length in queues if n < when <= n + 1), default=0)
+                for n in range(3)
+            )
+            took = statistics.fmean(map(self.took, runs))
             yield {
                 "": NAMES[name],
-                "time to completion, restricted mean": f"{self.took(runs):.2f} s",
-                "complete": f"{100 * statistics.fmean(run['complete'] for run in runs):.1f} %",
-                "longest wait": f"{self.wait(runs):.1f} ms",
-                "longest queue, packets: second 1": f"{by_second[0]}",
-                "second 2": f"{by_second[1]}",
-                "second 3": f"{by_second[2]}",
+                "time to completion, restricted mean": f"{took:.2f} s",
+                "complete": f"{100 * mean(runs, 'complete'):.1f} %",
+                "longest wait": f"{max(map(self.wait, runs)):.1f} ms",
+                "longest queue, packets: second 1": f"{first}",
+                "second 2": f"{second}",
+                "second 3": f"{third}",
             }
 
 
@@ -465,24 +446,29 @@ class Recovery(Study):
         """The shares of sources off by more than 1 %, from BEGIN to END, of all runs [%]."""
         return [one[1] for run in runs for one in run["series"] if begin <= one[0] <= end]
 
-    def after(self, runs: Sequence[Numbers], begin: float, end: float, most: float = 1) -> float:
-        """The time after BEGIN until at most MOST % are off, the worst run; infinite if past END
-        [s].
-        """
-        worst = 0.0
-        for run in runs:
-            rows = [one for one in run["series"] if begin < one[0] < end]
-            late = [one[0] for one in rows if one[1] > most]
-            if late and late[-1] == rows[-1][0]:
-                return float("inf")
-            worst = max(worst, late[-1] - begin if late else 0)
-        return worst
+    def after(self, run: Numbers, begin: float, end: float = float("inf")) -> float:
+        """The time after BEGIN until at most 1 % are off; infinite if past END [s]."""
+        rows = [one for one in run["series"] if begin < one[0] < end]
+        late = [one[0] for one in rows if one[1] > 1]
+        if late and late[-1] == rows[-1][0]:
+            return float("inf")
+        return float(late[-1] - begin) if late else 0.0
 
     def lines(self, axis: Any, runs: Sequence[Numbers], colour: str, label: str) -> None:
         for n, run in enumerate(runs):
             rows = run["series"]
             x, y = [one[0] for one in rows], [one[1] for one in rows]
             axis.plot(x, y, color=colour, lw=1.2, label=label if not n else None)
+
+    def draw_panels(self, axes: Any, panels: Mapping[str, Mapping[str, Sequence[Numbers]]]) -> None:
+        """PANELS: by their titles, the runs of each label."""
+        for axis, (title, cases) in zip(axes, panels.items(), strict=True):
+            for (label, runs), colour in zip(cases.items(), plots.COLOURS, strict=False):
+                self.lines(axis, runs, colour, label)
+            axis.set_title(title, fontsize=9, loc="left")
+            axis.set(ylim=(0, 100), ylabel="sources off by > 1 % (%)")
+        axes[0].legend(fontsize=8)
+        axes[-1].set_xlabel("seconds")
 
 
 def took(seconds: float) -> str:
@@ -509,17 +495,15 @@ class Loss(Recovery):
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
         count = self.quick_count if quick else self.count
-        return [
-            Case(
-                f"{name}-{loss}",
-                Simulated(
-                    "1a", algorithm, seed, 100, 100, 1000 * self.until, "", count,
-                    ("--loss", loss, *options),
-                ),
-            )
-            for loss in self.losses
-            for name, (_, algorithm, options) in self.variants.items()
-        ]  # fmt: skip
+        found = []
+        for loss in self.losses:
+            for name, (_, algorithm, more) in self.variants.items():
+                options = ("--loss", loss, *more)
+                what = Simulated(
+                    "1a", algorithm, seed, 100, 100, 1000 * self.until, "", count, options
+                )
+                found.append(Case(f"{name}-{loss}", what))
+        return found
 
     def at_rest(self, runs: Sequence[Numbers]) -> float:
         """The mean share of sources that are off in the last two seconds [%]."""
@@ -527,37 +511,31 @@ class Loss(Recovery):
 
     def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
         """Sources that are off at the end, by the loss [%]."""
-        rest: dict[str, dict[str, list[float]]] = {
-            name: {
+
+        def rest(name: str, losses: Sequence[str]) -> dict[str, list[float]]:
+            return {
                 f"{loss} % lost": [self.at_rest([run]) for run in data[f"{name}-{loss}"]]
-                for loss in self.losses
+                for loss in losses
             }
-            for name in self.variants
-        }
-        low, middle, high = (f"{loss} % lost" for loss in self.losses)
-        full, ledgers = rest["full"], rest["ledgers"]
+
         return {
-            "full": {low: full[low], middle: full[middle]},
-            "full-5": full[high],
-            "paper": rest["paper"],
-            "ledgers": {middle: ledgers[middle], high: ledgers[high]},
+            "full": rest("full", self.losses[:2]),
+            "full-5": [self.at_rest([run]) for run in data["full-5"]],
+            "paper": rest("paper", self.losses),
+            "ledgers": rest("ledgers", self.losses[1:]),
         }
 
     def draw(self, figure: Any, data: Data) -> None:
         figure.set_size_inches(9, 7)
-        axes = figure.subplots(len(self.losses), 1, sharex=True)
-        for axis, loss in zip(axes, self.losses, strict=True):
-            for (name, (label, _, _)), colour in zip(
-                self.variants.items(), plots.COLOURS, strict=False
-            ):
-                self.lines(axis, data[f"{name}-{loss}"], colour, label)
-            axis.set_title(f"{loss} % lost on each link", fontsize=9, loc="left")
-            axis.set(ylim=(0, 100), ylabel="sources off by > 1 % (%)")
-        axes[0].legend(fontsize=8)
-        axes[-1].set_xlabel("seconds")
+        panels = {
+            f"{loss} % lost on each link": {
+                label: data[f"{name}-{loss}"] for name, (label, *_) in self.variants.items()
+            }
+            for loss in self.losses
+        }
+        self.draw_panels(figure.subplots(len(panels), 1, sharex=True), panels)
 
-    @tabular
-    def table(self, data: Data) -> Iterator[Row]:
+    def rows(self, data: Data) -> Iterator[Row]:
         for case, runs in data.items():
             name, loss = case.split("-")
             lost, sent = (sum(run["packets"][key] for run in runs) for key in ("lost", "sent"))
@@ -610,16 +588,16 @@ class Failures(Recovery):
             for name in self.algorithms
         ]
 
-    def healed(self, runs: Sequence[Numbers], what: str) -> float:
+    def healed(self, run: Numbers, what: str) -> float:
         """The longest time to recover [s]."""
         if what != "dead":
-            return self.after(runs, self.cut, float("inf"))
-        return max(self.after(runs, when, when + 4) for _, when in self.deaths)
+            return self.after(run, self.cut)
+        return max(self.after(run, when, when + 4) for _, when in self.deaths)
 
     def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
         """Times until rates are exact [s]; for the paper's form, sources off at the end [%]."""
         found: dict[str, Measured] = {
-            what: [self.healed([run], what) for run in data[f"{what}-slbn"]] for what in self.titles
+            what: [self.healed(run, what) for run in data[f"{what}-slbn"]] for what in self.titles
         }
         found["paper"] = {
             title: [run["series"][-1][1] for run in data[f"{what}-slbn-paper"]]
@@ -630,16 +608,14 @@ class Failures(Recovery):
     def draw(self, figure: Any, data: Data) -> None:
         figure.set_size_inches(9, 7)
         axes = figure.subplots(len(self.titles), 1)
-        for axis, (what, title) in zip(axes, self.titles.items(), strict=True):
-            times = [when for _, when in self.deaths] if what == "dead" else [self.cut]
-            for when in times:
+        for axis, what in zip(axes, self.titles, strict=True):
+            for when in [when for _, when in self.deaths] if what == "dead" else [self.cut]:
                 axis.axvline(when, color="black", lw=0.8, ls=":")
-            for (name, label), colour in zip(self.algorithms.items(), plots.COLOURS, strict=False):
-                self.lines(axis, data[f"{what}-{name}"], colour, label)
-            axis.set_title(title, fontsize=9, loc="left")
-            axis.set(ylim=(0, 100), ylabel="sources off by > 1 % (%)")
-        axes[0].legend(fontsize=8)
-        axes[-1].set_xlabel("seconds")
+        panels = {
+            title: {label: data[f"{what}-{name}"] for name, label in self.algorithms.items()}
+            for what, title in self.titles.items()
+        }
+        self.draw_panels(axes, panels)
 
     def table(self, data: Data) -> Table:
         rows = [
@@ -647,7 +623,7 @@ class Failures(Recovery):
                 title,
                 label,
                 f"{max(self.off_shares(data[f'{what}-{name}'], self.cut, 15)):.1f} %",
-                took(self.healed(data[f"{what}-{name}"], what)),
+                took(max(self.healed(run, what) for run in data[f"{what}-{name}"])),
             )
             for what, title in self.titles.items()
             for name, label in self.algorithms.items()
@@ -677,12 +653,11 @@ class Settling(Study):
         "Settled: all sources are within 1 % of their max-min rates.",
     )
     algorithms = ("slbn", "sperc", "bfyz")
-    #: Network, share of control packets [%], pause, s-PERC's round, sampling interval [ms], and
-    #: the ends of joins and of churn [s].
-    places: ClassVar[dict[str, tuple[str, str, str, str, float, tuple[float, float]]]] = {
-        "lan": ("lan", "1", "10us", "2ms", 0.01, (20e-6, 6.02e-3)),
-        "any": ("lan", "0", "5us", "50us", 0.01, (20e-6, 6.02e-3)),
-        "wan": ("wan", "1", "5ms", "250ms", 20, (0.1, 5.1)),
+    #: Network, share of control packets [%], pause, s-PERC's round, sampling interval [ms].
+    places: ClassVar[dict[str, tuple[str, str, str, str, float]]] = {
+        "lan": ("lan", "1", "10us", "2ms", 0.01),
+        "any": ("lan", "0", "5us", "50us", 0.01),
+        "wan": ("wan", "1", "5ms", "250ms", 20),
     }
     titles: ClassVar[dict[str, str]] = {
         "lan": "microseconds, control at most 1 %",
@@ -694,7 +669,7 @@ class Settling(Study):
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
         found = []
-        for place, (network, control, pause, spell, every, _) in self.places.items():
+        for place, (network, control, pause, spell, every) in self.places.items():
             for name in self.algorithms:
                 words = ["--control", control, "--pause", pause]
                 words += ["--round", spell] if name == "sperc" else []
@@ -704,21 +679,18 @@ class Settling(Study):
         return found
 
     def reduce(self, case: Case, outcome: dict[str, Any]) -> Numbers:
-        place = case.name.split("-")[0]
-        begins = self.places[place][-1]
+        # The ends of joins and of churn.
+        joined, churned = (0.1, 5.1) if case.name.startswith("wan") else (20e-6, 6.02e-3)
         trip = outcome["mean_round_trip"]
-        series = outcome["series"]
         phases = []
-        for begin, end in zip(begins, (begins[1] - begins[0], float("inf")), strict=True):
+        for begin, end in ((joined, churned - joined), (churned, float("inf"))):
             # Until the next phase begins.
-            rows = [one for one in series if begin < one["time"] < end]
+            rows = [one for one in outcome["series"] if begin < one["time"] < end]
             late = [one["time"] for one in rows if one["off_by_1_percent"]]
-            settled = (
-                None if rows[-1]["off_by_1_percent"] else (late[-1] - begin if late else 0) / trip
-            )
+            settled = round((late[-1] - begin if late else 0) / trip, 2)
             phases.append(
                 {
-                    "settled": None if settled is None else round(settled, 2),
+                    "settled": None if rows[-1]["off_by_1_percent"] else settled,
                     "over": round(max(one["links"]["mean"] for one in rows), 3),
                     "most": round(max(one["links"]["most"] for one in rows), 3),
                     "series": [
@@ -733,25 +705,20 @@ class Settling(Study):
         control, data = outcome["control_bytes"], outcome["data_bytes"]
         return {"phases": phases, "control": control / (control + data), "trip": trip}
 
-    def settled(self, runs: Sequence[Numbers], phase: int) -> float:
-        """The longest settling time, in round trips."""
-        values = [run["phases"][phase]["settled"] for run in runs]
-        return float("inf") if None in values else max(values)
+    def settled(self, run: Numbers, phase: int) -> float:
+        """The settling time, in round trips."""
+        found = run["phases"][phase]["settled"]
+        return float("inf") if found is None else float(found)
 
-    def control(self, runs: Sequence[Numbers]) -> float:
-        """The share of control packets in all bytes [%]."""
-        return 100 * max(float(run["control"]) for run in runs)
-
-    def over(self, runs: Sequence[Numbers], key: str = "over") -> float:
+    def over(self, runs: Sequence[Numbers], key: str = "over") -> list[float]:
         """The overshoot of bottlenecks during churn [%]."""
-        return max(float(run["phases"][1][key]) for run in runs)
+        return [float(run["phases"][1][key]) for run in runs]
 
     def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
         """Phases in which rates do not settle; settling times [RTT]; control, overshoot [%]."""
 
         def slow(place: str, name: str) -> list[float]:
-            runs = data[f"{place}-{name}"]
-            return [max(self.settled([run], phase) for phase in (0, 1)) for run in runs]
+            return [max(self.settled(run, n) for n in (0, 1)) for run in data[f"{place}-{name}"]]
 
         def by_place(other: str, compare: Any) -> dict[str, list[float]]:
             return {
@@ -771,12 +738,11 @@ class Settling(Study):
             "sperc": by_place("sperc", gaps),
             "bfyz": by_place("bfyz", ratios),
             "control": {
-                NAMES[name]: [self.control([run]) for run in data[f"lan-{name}"]]
+                NAMES[name]: percent([run["control"] for run in data[f"lan-{name}"]])
                 for name in self.algorithms
             },
             "overshoot": {
-                title: [self.over([run]) for run in data[f"{place}-slbn"]]
-                for place, title in self.titles.items()
+                title: self.over(data[f"{place}-slbn"]) for place, title in self.titles.items()
             },
         }
 
@@ -797,19 +763,19 @@ class Settling(Study):
         for axis in axes[-1]:
             axis.set_xlabel("mean round trips since the last join or leave")
 
-    @tabular
-    def table(self, data: Data) -> Iterator[Row]:
+    def rows(self, data: Data) -> Iterator[Row]:
         for place, title in self.titles.items():
             for name in self.algorithms:
                 runs = data[f"{place}-{name}"]
+                joins, churn = (max(self.settled(run, n) for run in runs) for n in (0, 1))
                 yield {
                     "links": title,
                     "": NAMES[name],
-                    "round trips to settle after joins": f"{self.settled(runs, 0):.1f}",
-                    "after churn": f"{self.settled(runs, 1):.1f}",
-                    "overshoot during churn, mean": f"{self.over(runs):+.2f} %",
-                    "of one link": f"{self.over(runs, 'most'):+.0f} %",
-                    "control": f"{self.control(runs):.4f} %",
+                    "round trips to settle after joins": f"{joins:.1f}",
+                    "after churn": f"{churn:.1f}",
+                    "overshoot during churn, mean": f"{max(self.over(runs)):+.2f} %",
+                    "of one link": f"{max(self.over(runs, 'most')):+.0f} %",
+                    "control": f"{100 * max(run['control'] for run in runs):.4f} %",
                 }
 
 
@@ -844,9 +810,9 @@ class Scale(Recovery):
             for count in ((1000, 4000) if quick else (1000, 10_000, 100_000, 1_000_000))
         ]
 
-    def settled(self, runs: Sequence[Numbers]) -> float:
-        """The time after the last join until all but 1 % have settled [s]."""
-        return self.after(runs, self.joined, float("inf"))
+    def settled(self, runs: Sequence[Numbers]) -> list[float]:
+        """The times after the last join until all but 1 % have settled [s]."""
+        return [self.after(run, self.joined) for run in runs]
 
     def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
         """Percentiles at the end [%]; settling times [s]; events, divided by the fewest's."""
@@ -857,9 +823,7 @@ class Scale(Recovery):
                 f"{count:,}": [max(map(abs, run["series"][-1][2:])) for run in data[str(count)]]
                 for count in counts
             },
-            "settles": {
-                f"{count:,}": [self.settled([run]) for run in data[str(count)]] for count in counts
-            },
+            "settles": {f"{count:,}": self.settled(data[str(count)]) for count in counts},
             "work": ratios(events[counts[-1]], events[counts[0]]),
         }
 
@@ -872,23 +836,16 @@ class Scale(Recovery):
         over_time.set(ylim=(0, 100), xlabel="seconds", ylabel="sources off by > 1 % (%)")
         over_time.legend(fontsize=8)
         counts = sorted(map(int, data))
-        for look, label, values in (
-            ("o-", "events per second and session", [
-                statistics.fmean(run["events"] for run in data[str(count)]) / count / self.until
-                for count in counts
-            ]),
-            ("s--", "ms until all but 1 % have settled", [
-                1000 * self.settled(data[str(count)]) for count in counts
-            ]),
-        ):  # fmt: skip
-            cost.plot(counts, values, look, label=label)
-        cost.set_xscale("log")
-        cost.set_ylim(bottom=0)
-        cost.set(xlabel="sessions")
+        every = [data[str(count)] for count in counts]
+        pairs = zip(every, counts, strict=True)
+        events = [mean(own, "events") / count / self.until for own, count in pairs]
+        cost.plot(counts, events, "o-", label="events per second and session")
+        settled = [1000 * max(self.settled(own)) for own in every]
+        cost.plot(counts, settled, "s--", label="ms until all but 1 % have settled")
+        cost.set(xscale="log", ylim=(0, None), xlabel="sessions")
         cost.legend(fontsize=8)
 
-    @tabular
-    def table(self, data: Data) -> Iterator[Row]:
+    def rows(self, data: Data) -> Iterator[Row]:
         for count, runs in data.items():
             when = [one for run in runs for one in run["series"] if one[0] == self.joined]
             last = [run["series"][-1] for run in runs]
@@ -897,9 +854,9 @@ class Scale(Recovery):
             )
             yield {
                 "sessions": f"{int(count):,}",
-                "events": f"{statistics.fmean(run['events'] for run in runs) / 1e6:.1f} M",
+                "events": f"{mean(runs, 'events') / 1e6:.1f} M",
                 "percentiles when the last joins": f"{low:+.1f} to {high:+.1f} %",
-                "all but 1 % settled": took(self.settled(runs)),
+                "all but 1 % settled": took(max(self.settled(runs))),
                 "percentiles at the end": f"{lowest:+.3f} to {highest:+.3f} %",
             }
 
@@ -963,21 +920,15 @@ class Sensitivity(Study):
         """Errors, divided by SLBN's, and by those with the authors' value; waits [ms]."""
         found: dict[str, Measured] = {}
         for name, (_, unit, values) in self.parameters.items():
-            own = f"{name}-{self.published[name]}"
+            off, wait = (
+                {value: self.values(data, f"{name}-{value}", key) for value in values}
+                for key in ("off", "wait")
+            )
+            slbn = self.values(data, SLBN, "off")
             found |= {
-                f"{name}-order": {
-                    f"{value} {unit}": ratios(
-                        self.values(data, f"{name}-{value}", "off"), self.values(data, SLBN, "off")
-                    )
-                    for value in values
-                },
-                f"{name}-matters": ratios(
-                    self.values(data, f"{name}-{values[-1]}", "off"), self.values(data, own, "off")
-                ),
-                f"{name}-wait": {
-                    f"{value} {unit}": self.values(data, f"{name}-{value}", "wait")
-                    for value in values
-                },
+                f"{name}-order": {f"{v} {unit}": ratios(off[v], slbn) for v in values},
+                f"{name}-matters": ratios(off[values[-1]], off[self.published[name]]),
+                f"{name}-wait": {f"{v} {unit}": wait[v] for v in values},
             }
         return found
 
@@ -992,13 +943,10 @@ class Sensitivity(Study):
                     axis.plot([at] * len(found), found, ".", color=COLOURS[name], alpha=0.4)
                 means = [statistics.fmean(self.values(data, f"{name}-{v}", key)) for v in values]
                 axis.plot(x, means, "-", color=COLOURS[name], label=NAMES[name])
-                axis.axhline(
-                    statistics.fmean(self.values(data, SLBN, key)),
-                    color="grey", lw=1, label=NAMES[SLBN],
-                )  # fmt: skip
+                slbn = statistics.fmean(self.values(data, SLBN, key))
+                axis.axhline(slbn, color="grey", lw=1, label=NAMES[SLBN])
                 axis.axvline(float(self.published[name]), color="black", lw=0.8, ls=":")
-                axis.set_xscale("log")
-                axis.set_yscale("log")
+                axis.set(xscale="log", yscale="log")
                 axis.set_xticks(x, values)
                 axis.minorticks_off()
             axes[0, column].set_title("Dotted: its authors' value", fontsize=9, loc="left")
@@ -1008,24 +956,23 @@ class Sensitivity(Study):
         axes[0, 0].set_ylabel("percentiles of errors,\nmean magnitude, %")
         axes[1, 0].set_ylabel("longest wait, ms")
 
-    @tabular
-    def table(self, data: Data) -> Iterator[Row]:
+    def rows(self, data: Data) -> Iterator[Row]:
         for case, runs in data.items():
             name, _, value = case.rpartition("-") if case != SLBN else (SLBN, "", "")
             unit = self.parameters[name][1] if value else ""
             yield {
                 "": NAMES[name],
                 "parameter": f"{value} {unit}".strip(),
-                "percentiles, mean magnitude": f"{statistics.fmean(r['off'] for r in runs):.1f} %",
-                "90th percentile at most": f"{statistics.fmean(r['peak'] for r in runs):.0f} %",
-                "longest wait": f"{statistics.fmean(r['wait'] for r in runs):.1f} ms",
+                "percentiles, mean magnitude": f"{mean(runs, 'off'):.1f} %",
+                "90th percentile at most": f"{mean(runs, 'peak'):.0f} %",
+                "longest wait": f"{mean(runs, 'wait'):.1f} ms",
             }
 
 
 # --- 1a with a twentieth of its sessions: data as packets, and as a fluid -------------------------
 
 
-class Packets(Study):
+class Packets(Errors):
     """Whether a fluid stands for packets of 2000 bytes."""
 
     name = "slbn-packets"
@@ -1036,7 +983,7 @@ class Packets(Study):
         " later: with more, packets take hours. Links, delays and data packets are the paper's."
     )
     assumptions = ASSUMPTIONS[:2]
-    algorithms = (SIMULATED[PAPER], "erica", "rcp")
+    algorithms = (SLBN, "erica", "rcp")
     forms = (FLUID, "2000")
     percent, quick_percent = 5, 1
     begin, end = 0.3, 1.0  # those of 1a's claims [s]
@@ -1053,12 +1000,7 @@ class Packets(Study):
     def reduce(self, case: Case, outcome: dict[str, Any]) -> Numbers:
         return {"series": [row(moment) for moment in outcome["series"]]}
 
-    def off(self, run: Numbers) -> float:
-        """The mean magnitude of the percentiles of errors at sources during churn [%]."""
-        return off([one for one in run["series"] if self.begin <= one[TIME] <= self.end])
-
-    @staticmethod
-    def wait(run: Numbers) -> float:
+    def wait(self, run: Numbers) -> float:
         """The longest wait [ms]."""
         return float(max(one[WAIT] for one in run["series"]))
 
@@ -1098,16 +1040,17 @@ class Packets(Study):
             axis.set_xlabel("seconds")
 
     def table(self, data: Data) -> Table:
-        rows = []
-        for name in self.algorithms:
-            off, wait = (self.by_form(data, name, measure) for measure in (self.off, self.wait))
-            rows.append(
-                (
-                    NAMES[name],
-                    *(f"{statistics.fmean(values):.2f} %" for values in off),
-                    *(f"{statistics.fmean(values):.2f} ms" for values in wait),
-                )
+        rows = [
+            (
+                NAMES[name],
+                *(
+                    f"{statistics.fmean(values):.2f} {unit}"
+                    for measure, unit in ((self.off, "%"), (self.wait, "ms"))
+                    for values in self.by_form(data, name, measure)
+                ),
             )
+            for name in self.algorithms
+        ]
         columns = (
             "", "percentiles, mean magnitude: fluid", "packets", "longest wait: fluid", "packets",
         )  # fmt: skip

@@ -14,14 +14,15 @@ The last one checks their thesis with a model of a queue: few flows have packets
 of the link and with any scheduler.
 """
 
+import itertools
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from fairlab.figures.studies.queue_model import DRR, RR, SCFQ, SCHEDULERS, Link
-from fairlab.figures.studies.spread import gaps, percent, ratios, spread
-from fairlab.figures.study import Case, Data, Measured, Numbers, Row, Study, tabular
+from fairlab.figures.studies.spread import gaps, mean, percent, ratios, spread
+from fairlab.figures.study import Case, Data, Measured, Numbers, Row, Study
 from fairlab.model.background import FLOWS, PACKETS, Background
 from fairlab.results import plots
 from fairlab.results.experiment import Experiment, Group, Stream
@@ -74,66 +75,45 @@ class Mix:
     def experiment(self, kind: str, seconds: float, seed: int) -> Experiment:
         """The experiment, with background traffic of KIND."""
         words = {FIFO: f"pfifo limit {self.buffer}", FQ: f"drr_fq limit {self.buffer}"}
-        return Experiment(
-            rate=RATE,
-            buffer=self.buffer,
-            groups=(
-                Group(
-                    BIG,
-                    RTT,
-                    tuple(Stream(cc) for cc in self.flows),
-                    ack_each=HSTCP in self.flows,
-                ),
-                Group(BESIDE, RTT, background=Background(0.5, kind)),
-            ),
-            seconds=seconds,
-            warmup=min(10.0, seconds / 4),
-            seed=seed,
-            queue=words[self.queue],
-            mtu=MTU,
+        streams = tuple(Stream(cc) for cc in self.flows)
+        groups = (
+            Group(BIG, RTT, streams, ack_each=HSTCP in self.flows),
+            Group(BESIDE, RTT, background=Background(0.5, kind)),
         )
+        warmup, queue = min(10.0, seconds / 4), words[self.queue]
+        return Experiment(RATE, self.buffer, groups, seconds, warmup, seed, queue, MTU)
+
+
+def begun(outcome: Outcome, records: Sequence[Any], before: float = 0) -> list[Any]:
+    """Those of RECORDS of the background that began in the window, BEFORE its end [s]."""
+    first, last = outcome.window
+    begin = outcome.document["begin"]
+    return [one for one in records if first <= one.start - begin < last - before]
 
 
 def background_loss(outcome: Outcome) -> tuple[int, int]:
     """The background's sent and lost packets."""
     report = outcome.backgrounds[BESIDE]
-    first, last = outcome.window
-    begin = outcome.document["begin"]
-    flows = [
-        flow
-        for flow in report.flows
-        if flow.lost is not None and first <= flow.start - begin < last
-    ]
+    flows = [flow for flow in begun(outcome, report.flows) if flow.lost is not None]
     # Packets in flight at the end count neither as lost nor as received.
-    bins = [one for one in report.bins if first <= one.start - begin < last - 1]
+    bins = begun(outcome, report.bins, 1)
     sent = sum(flow.segments for flow in flows) + sum(one.sent for one in bins)
     arrived = sum(one.received for one in bins)
-    return sent, sum(flow.lost or 0 for flow in flows) + sum(one.sent for one in bins) - arrived
+    return sent, sum(flow.lost for flow in flows) + sum(one.sent for one in bins) - arrived
 
 
 def background_wait(outcome: Outcome) -> list[float]:
     """The mean and the longest delay that single packets of the background had in the queue [ms];
     empty for flows, whose packets are not stamped.
     """
-    report = outcome.backgrounds[BESIDE]
-    first, last = outcome.window
-    begin = outcome.document["begin"]
-    bins = [one for one in report.bins if first <= one.start - begin < last - 1 and one.received]
+    records = begun(outcome, outcome.backgrounds[BESIDE].bins, 1)
+    bins = [one for one in records if one.received]
     if not bins:
         return []
     # Half of the round-trip time is behind the bottleneck.
     way = RTT / 2 / 1e6
     mean = sum(one.delay for one in bins) / sum(one.received for one in bins)
     return [round(1000 * (delay - way), 3) for delay in (mean, max(one.longest for one in bins))]
-
-
-def curve(times: Any, values: Any, step: float) -> list[float]:
-    """VALUES every STEP seconds, rounded for plotting."""
-    import numpy
-
-    return [
-        round(float(v), 1) for v in numpy.interp(numpy.arange(0, times[-1], step), times, values)
-    ]
 
 
 class Shares(Study):
@@ -162,7 +142,10 @@ class Shares(Study):
         times = numpy.asarray(columns["time"])
         edges = numpy.arange(0, what.seconds + 0.5)
         used = numpy.diff(numpy.interp(edges, times, columns["sent_bytes"])) * 8 / what.rate
-        windows = [outcome.series(BIG, n) for n in range(len(rates))]
+        windows = []
+        for seen in (outcome.series(BIG, n) for n in range(len(rates))):
+            at = numpy.arange(0, seen.time[-1], self.step)
+            windows.append([round(float(v), 1) for v in numpy.interp(at, seen.time, seen.cwnd)])
         return {
             "rates": [round(rate) for rate in rates],
             "share": round(sum(rates) * what.frame / what.payload / left, 4),
@@ -171,32 +154,23 @@ class Shares(Study):
             "background": [sent, lost],
             "wait_ms": background_wait(outcome),
             "queue_ms": round(float(8000 * outcome.within("backlog_bytes").mean() / what.rate), 2),
-            "cwnd": [curve(seen.time, seen.cwnd, self.step) for seen in windows],
+            "cwnd": windows,
             "used": [round(float(value), 3) for value in used],
         }
-
-    # --- what claims are made of ----------------------------------------------------------------
 
     def mix(self, name: str) -> Mix:
         return next(mix for mix in self.mixes if mix.name == name)
 
-    def rate_of(self, numbers: Numbers, mix: Mix, cc: str) -> float:
-        """The mean rate of the flows of MIX with the congestion control CC."""
-        return statistics.fmean(
-            rate for rate, kind in zip(numbers["rates"], mix.flows, strict=True) if kind == cc
-        )
-
-    @tabular
-    def table(self, data: Data) -> Iterator[Row]:
+    def rows(self, data: Data) -> Iterator[Row]:
         for name, runs in data.items():
             mix = self.mix(name)
             rates = [rate for run in runs for rate in run["rates"]]
             sent, lost = (sum(run["background"][n] for run in runs) for n in (0, 1))
             yield {
                 "mix": mix.label,
-                "of the available rate": spread(percent([run["share"] for run in runs]), 0, "%"),
+                "of the available rate": spread(shares(runs), 0, "%"),
                 "each flow": f"{min(rates) / 1e6:.1f} to {max(rates) / 1e6:.1f} Mbit/s",
-                "Jain's index": spread([r["jain"] for r in runs]) if len(mix.flows) > 1 else "",
+                "Jain's index": spread(jains(runs)) if len(mix.flows) > 1 else "",
                 "utilisation": spread(percent([run["utilisation"] for run in runs]), 0, "%"),
                 "background lost": f"{lost} of {sent}",
             }
@@ -210,9 +184,8 @@ class Shares(Study):
         outer = figure.add_gridspec(height, width)
         for n, name in enumerate(names):
             mix, runs = self.mix(name), data[name]
-            cells = outer[n // width, n % width].subgridspec(
-                2, 1, height_ratios=(3, 1), hspace=0.08
-            )
+            cell = outer[n // width, n % width]
+            cells = cell.subgridspec(2, 1, height_ratios=(3, 1), hspace=0.08)
             above = figure.add_subplot(cells[0])
             below = figure.add_subplot(cells[1], sharex=above)
             # The first seed, and paler behind it the others.
@@ -228,33 +201,19 @@ class Shares(Study):
             above.set_ylim(0, 1000)
             above.tick_params(labelbottom=False)
             above.set_title(mix.label, fontsize=9, loc="left")
-            share = spread(percent([run["share"] for run in runs]), 0, "% of the available rate")
-            above.text(
-                0.99, 0.97, share, transform=above.transAxes, ha="right", va="top", fontsize=8
-            )
+            share = spread(shares(runs), 0, "% of the available rate")
+            corner = {"transform": above.transAxes, "ha": "right", "va": "top", "fontsize": 8}
+            above.text(0.99, 0.97, share, **corner)
             below.set_ylim(0, 1.05)
             if n % width == 0:
                 above.set_ylabel("cwnd")
                 below.set_ylabel("use")
             if n // width == height - 1:
                 below.set_xlabel("seconds")
-        kinds = dict.fromkeys(cc for name in names for cc in self.mix(name).flows)
         first = figure.axes[0]
-        for cc in kinds:
+        for cc in dict.fromkeys(cc for name in names for cc in self.mix(name).flows):
             first.plot([], [], color=LOOKS[cc], label=NAMES[cc])
         first.legend(loc="upper left", fontsize=8)
-
-
-def mean(runs: Sequence[Numbers], key: str) -> float:
-    return statistics.fmean(run[key] for run in runs)
-
-
-def lost_share(runs: Sequence[Numbers]) -> float:
-    sent, lost = (sum(run["background"][n] for run in runs) for n in (0, 1))
-    return float(lost / sent) if sent else 0.0
-
-
-# --- one, two and four permanent flows beside background traffic ----------------------------------
 
 
 class OneFlow(Shares):
@@ -320,9 +279,8 @@ class TwoFlows(Shares):
     quick_mixes = (6, 7)
 
     def ratio(self, data: Data, name: str) -> list[float]:
-        """HSTCP's throughput divided by Reno's."""
-        mix = self.mix(name)
-        return [self.rate_of(run, mix, HSTCP) / self.rate_of(run, mix, RENO) for run in data[name]]
+        """HSTCP's throughput divided by Reno's: the first flow's by the second's."""
+        return [run["rates"][0] / run["rates"][1] for run in data[name]]
 
     def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
         found: dict[str, Measured] = {}
@@ -390,7 +348,7 @@ def shares(runs: Sequence[Numbers]) -> list[float]:
 
 def lost(runs: Sequence[Numbers]) -> list[float]:
     """The background's loss [%]."""
-    return percent([lost_share([run]) for run in runs])
+    return percent([lost / sent for sent, lost in (run["background"] for run in runs)])
 
 
 def waits(runs: Sequence[Numbers]) -> list[float]:
@@ -404,9 +362,7 @@ def jains(runs: Sequence[Numbers]) -> list[float]:
 
 # --- flows in progress on a fair link -------------------------------------------------------------
 
-LOADS = (0.5, 0.6, 0.7, 0.8, 0.9)
 SIZES = {"exp": "exponential", "pareto:2.2": "Pareto, shape 2.2"}
-SHORT_RTT = 200
 DEEPEST = 30
 
 
@@ -458,22 +414,14 @@ class Insensitivity(Study):
         return [
             Case(f"{sizes.partition(':')[0]}-{load:g}", self.experiment(load, sizes, quick, seed))
             for sizes in SIZES
-            for load in ((0.5, 0.8) if quick else LOADS)
+            for load in ((0.5, 0.8) if quick else (0.5, 0.6, 0.7, 0.8, 0.9))
         ]
 
     def experiment(self, load: float, sizes: str, quick: bool, seed: int) -> Experiment:
         seconds = 60.0 if quick else 400.0
-        beside = Background(load, FLOWS, sizes, peak=RATE)
-        return Experiment(
-            rate=RATE,
-            buffer=1000,
-            groups=(Group(BESIDE, SHORT_RTT, background=beside),),
-            seconds=seconds,
-            warmup=seconds / 20,
-            seed=seed,
-            queue="drr_fq limit 1000",
-            look=1.0,
-        )
+        groups = (Group(BESIDE, 200, background=Background(load, FLOWS, sizes, peak=RATE)),)
+        queue = "drr_fq limit 1000"
+        return Experiment(RATE, 1000, groups, seconds, seconds / 20, seed, queue, look=1.0)
 
     def reduce(self, case: Case, outcome: Outcome) -> Numbers:
         flows, at_least = in_progress(outcome)
@@ -505,17 +453,11 @@ class Insensitivity(Study):
             kind = sizes.partition(":")[0]
             chosen = [runs for name, runs in data.items() if name.startswith(f"{kind}-")]
             for n, runs in enumerate(chosen):
-                left.plot(
-                    [run["load"] for run in runs],
-                    [run["flows"] for run in runs],
-                    marker,
-                    color=colour,
-                    fillstyle="none",
-                    label=None if n else words,
-                )
-                deep = [
-                    statistics.fmean(at) for at in zip(*(r["at_least"] for r in runs), strict=True)
-                ]
+                loads, flows = ([run[key] for run in runs] for key in ("load", "flows"))
+                look = {"fillstyle": "none", "label": None if n else words}
+                left.plot(loads, flows, marker, color=colour, **look)
+                every = zip(*(run["at_least"] for run in runs), strict=True)
+                deep = list(map(statistics.fmean, every))
                 right.semilogy(range(len(deep)), deep, marker, color=colour, markersize=3)
                 load = mean(runs, "load")
                 right.semilogy(range(len(deep)), [load**i for i in range(len(deep))], "k-", lw=0.7)
@@ -529,19 +471,6 @@ class Insensitivity(Study):
 
 
 # --- flows with packets in a queue, by the rate of the link and the scheduler ---------------------
-
-
-def average(shares: Sequence[float]) -> float:
-    return sum(n * share for n, share in enumerate(shares))
-
-
-def quantile(shares: Sequence[float], part: float) -> int:
-    total = 0.0
-    for n, share in enumerate(shares):
-        total += share
-        if total >= part:
-            return n
-    return len(shares) - 1
 
 
 class Active(Study):
@@ -569,7 +498,6 @@ class Active(Study):
         500_000_000: "500 Mbit/s",
         5_000_000_000: "5 Gbit/s",
     }
-    part = 0.999
     count_of_seeds = 10
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
@@ -583,11 +511,11 @@ class Active(Study):
     def reduce(self, case: Case, outcome: dict[str, Any]) -> Numbers:
         found: dict[str, Any] = {}
         for name, shares in outcome.items():
-            most = max(n for n, share in enumerate(shares) if share)
+            total = itertools.accumulate(shares)
             found[name] = {
-                "mean": round(average(shares), 4),
-                "high": quantile(shares, self.part),
-                "most": most,
+                "mean": round(sum(n * share for n, share in enumerate(shares)), 4),
+                "high": next((n for n, part in enumerate(total) if part >= 0.999), len(shares) - 1),
+                "most": max(n for n, share in enumerate(shares) if share),
                 "at_least": [round(sum(shares[i:]), 6) for i in range(21)],
             }
         return found
@@ -600,6 +528,9 @@ class Active(Study):
         slow, fast = min(self.rates), max(self.rates)
         fair = SCHEDULERS[:-1]
 
+        def active(kind: str, rate: int) -> list[float]:
+            return self.value(data, kind, rate, "active", "mean")
+
         def every(what: str, key: str) -> dict[str, list[float]]:
             return {
                 f"{kind}, {label}": self.value(data, kind, rate, what, key)
@@ -611,18 +542,9 @@ class Active(Study):
             "limited": every("limited", "most"),
             "packets": every("packets", "high"),
             "most": every("active", "most"),
-            "rate": {
-                kind: ratios(
-                    self.value(data, kind, fast, "active", "mean"),
-                    self.value(data, kind, slow, "active", "mean"),
-                )
-                for kind in fair
-            },
+            "rate": {kind: ratios(active(kind, fast), active(kind, slow)) for kind in fair},
             "any": {
-                f"{kind}, {label}": ratios(
-                    self.value(data, kind, rate, "active", "mean"),
-                    self.value(data, DRR, rate, "active", "mean"),
-                )
+                f"{kind}, {label}": ratios(active(kind, rate), active(DRR, rate))
                 for kind in (RR, SCFQ)
                 for rate, label in self.rates.items()
             },
@@ -652,10 +574,9 @@ class Active(Study):
                 for key, look in (("mean", "o-"), ("high", "s--")):
                     values = [self.value(data, kind, rate, what, key) for rate in self.rates]
                     at = [one + 0.06 * (n - 1.5) for one in x]
-                    axis.plot(
-                        at, list(map(statistics.fmean, values)), look, color=colour, ms=4,
-                        label=f"{kind}, {'mean' if key == 'mean' else '99.9 %'}",
-                    )  # fmt: skip
+                    label = f"{kind}, {'mean' if key == 'mean' else '99.9 %'}"
+                    means = list(map(statistics.fmean, values))
+                    axis.plot(at, means, look, color=colour, ms=4, label=label)
         flows.axhline(500, color="black", lw=0.8, ls=":")
         flows.set_title("flows with packets; dotted: slide 16's most", fontsize=9, loc="left")
         packets.set_title("packets of flows that the link does not limit", fontsize=9, loc="left")
@@ -664,8 +585,7 @@ class Active(Study):
             axis.set_xticks(x, list(self.rates.values()))
         flows.legend(fontsize=7, ncols=2)
 
-    @tabular
-    def table(self, data: Data) -> Iterator[Row]:
+    def rows(self, data: Data) -> Iterator[Row]:
         whats = {"active": "active flows", "limited": "limited flows", "packets": "other packets"}
         keys = (("mean", "mean", 1), ("high", "99.9 %", 0), ("most", "most", 0))
         for rate, label in self.rates.items():

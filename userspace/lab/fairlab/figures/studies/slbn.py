@@ -15,18 +15,18 @@ All but one of them are there twice: with the paper's form of SLBN (sch_slbn's `
 0 epoch 0 memory 0`), and with ours, whose claims are not the paper's (forms.py).
 """
 
+import itertools
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from fairlab.figures.studies.forms import COMMIT, COMMIT_LABEL, FORMS, LINKS, PAPER
-from fairlab.figures.studies.spread import by_seed, mean_of, percent, ratios
-from fairlab.figures.study import Case, Data, Measured, Numbers, Row, Study, tabular
+from fairlab.figures.studies.spread import by_seed, mean, mean_of, percent, ratios
+from fairlab.figures.study import Case, Data, Measured, Numbers, Row, Study
 from fairlab.results import plots
 from fairlab.results.statistics import percentile
 from fairlab.slbn import abilene, geant, sessions_plan, sessions_tcp
-from fairlab.slbn.mesh import Mesh
 from fairlab.slbn.sessions import Plan, Recording
 from fairlab.slbn.sessions_analysis import Comparison, summary
 from fairlab.slbn.sessions_plan import Churn, Loss
@@ -35,8 +35,6 @@ from fairlab.slbn.sessions_tcp import TcpOutcome, TcpPlan
 SOURCE = "Mozo, López-Presa, Fernández Anta: SLBN, NCA 2012"
 GBIT = 1_000_000_000
 STEP = 0.05
-#: Packets of the paper's experiment 1b.
-PACKET = 2000
 MEAN, LOW, HIGH, LEAST, MOST = range(5)
 
 RATES, QUEUES = "rates", "queues"
@@ -61,65 +59,51 @@ class OneForm(Study):
         self.title = f"{self.label}: {self.subject}"
 
 
-def longest_ms(mesh: Mesh) -> float:
-    """The longest RTT between two nodes [ms]."""
-    pairs = [(a, b) for a in mesh.nodes for b in mesh.nodes if a != b]
-    return max(mesh.round_trip_us(a, b) for a, b in pairs) / 1000
+def longest_ms(nodes: Sequence[str], round_trip_us: Callable[[str, str], float]) -> float:
+    """The longest RTT between two NODES [ms]."""
+    return max(itertools.starmap(round_trip_us, itertools.permutations(nodes, 2))) / 1000
 
 
-def numbers_of(run: Recording) -> Numbers:
-    """The stored numbers of a run."""
-    comparison, end = Comparison(run), run.plan.seconds
+def errors_of(comparison: Comparison, since: float, end: float) -> Numbers:
+    """Errors until END, those that are left then, and when rates were exact after SINCE [s]."""
     times = [round(STEP * n, 3) for n in range(1, round(end / STEP) + 1)]
     seen = [comparison.errors(when) for when in times]
-    settled = comparison.settled(comparison.last_change, end)
-    queues, peaks = comparison.queue_ms(), comparison.control_peaks()
+    settled = comparison.settled(since, end)
     return {
         "times": times,
         "sources": [summary(errors.sessions) for errors in seen],
         "links": [summary(errors.links) for errors in seen],
         "waiting": [errors.waiting for errors in seen],
-        "sessions": len(run.last),
-        "last_change": round(comparison.last_change, 4),
         "settled": None if settled is None else round(settled, 4),
-        "longest_ms": round(longest_ms(run.plan.mesh), 2),
         "bits_off": round(comparison.bits_off, 2),
         "part_off": comparison.part_off,
         "bits_over": comparison.bits_over,
-        "overshoot": round(comparison.overshoot, 6),
-        "control": round(comparison.control_share(end - 1, end), 5),
-        "peaks": [[round(when, 3), round(part, 5)] for when, part in peaks],
-        "link_control": round(max(part for _, part in peaks), 5),
-        "queue": [[round(when, 3), round(longest, 3)] for when, longest in queues],
-        "rate": round(statistics.fmean(rate for rate, _ in comparison.final_rates.values())),
-        "sent": run.sent,
     }
 
 
-def panels(figure: Any, count: int) -> list[Any]:
-    """COUNT panels in a column with a common time axis."""
-    figure.set_size_inches(8, 1 + 2.1 * count)
-    axes = figure.subplots(count, 1, sharex=True, squeeze=False)
-    found = [row[0] for row in axes]
-    found[-1].set_xlabel("seconds")
-    return found
+def soon(runs: Sequence[Numbers]) -> list[float]:
+    """The times until rates were exact [s]."""
+    return [math.inf if run["settled"] is None else run["settled"] for run in runs]
+
+
+def per_session(runs: Sequence[Numbers], key: str) -> list[float]:
+    """The errors KEY at the end, for each session [bit/s]."""
+    return [run[key] / run["sessions"] for run in runs]
 
 
 def draw_errors(axis: Any, runs: Sequence[Numbers], key: str, label: str, colour: str) -> None:
     """The mean with bars from the 10th to the 90th percentile; a line for each run."""
     for n, run in enumerate(runs):
         points = [(t, one) for t, one in zip(run["times"], run[key], strict=True) if one]
-        times = [t for t, _ in points]
-        means = [one[MEAN] for _, one in points]
-        low = [one[MEAN] - one[LOW] for _, one in points]
-        high = [one[HIGH] - one[MEAN] for _, one in points]
+        means = [(t, one[MEAN]) for t, one in points]
         # The mean may lie outside of the percentiles.
-        bars = [[max(0, v) for v in low], [max(0, v) for v in high]]
-        axis.errorbar(
-            times, means, yerr=bars if n == 0 else None, color=colour, linewidth=1.2,
-            elinewidth=0.7, capsize=2, alpha=1 if n == 0 else 0.5,
-            label=label if n == 0 else None,
-        )  # fmt: skip
+        low = [max(0, one[MEAN] - one[LOW]) for _, one in points]
+        high = [max(0, one[HIGH] - one[MEAN]) for _, one in points]
+        look: dict[str, Any] = (
+            {"alpha": 0.5} if n else {"alpha": 1, "yerr": [low, high], "label": label}
+        )
+        look |= {"color": colour, "linewidth": 1.2, "elinewidth": 0.7, "capsize": 2}
+        axis.errorbar(*zip(*means, strict=True), **look)
     axis.axhline(0, color="grey", linewidth=0.6)
     axis.grid(alpha=0.25)
 
@@ -140,8 +124,25 @@ def milliseconds(seconds: float | None) -> str:
 class Backbone(OneForm):
     """Sessions that join in a burst, and churn later."""
 
-    #: the time that is drawn [s]
-    window: tuple[float, float]
+    #: at most what is drawn [s]
+    until: float
+
+    def reduce(self, case: Case, outcome: Recording) -> Numbers:
+        comparison, end, mesh = Comparison(outcome), outcome.plan.seconds, outcome.plan.mesh
+        queues, peaks = comparison.queue_ms(), comparison.control_peaks()
+        rates = [rate for rate, _ in comparison.final_rates.values()]
+        return errors_of(comparison, comparison.last_change, end) | {
+            "sessions": len(outcome.last),
+            "last_change": round(comparison.last_change, 4),
+            "longest_ms": round(longest_ms(mesh.nodes, mesh.round_trip_us), 2),
+            "overshoot": round(comparison.overshoot, 6),
+            "control": round(comparison.control_share(end - 1, end), 5),
+            "peaks": [[round(when, 3), round(part, 5)] for when, part in peaks],
+            "link_control": round(max(part for _, part in peaks), 5),
+            "queue": [[round(when, 3), round(longest, 3)] for when, longest in queues],
+            "rate": round(statistics.fmean(rates)),
+            "sent": outcome.sent,
+        }
 
     def measure_rates(
         self, runs: Sequence[Numbers], begin: float, end: float
@@ -155,9 +156,9 @@ class Backbone(OneForm):
                 max(abs(v) for one in seed for v in one[LOW : HIGH + 1]) for seed in sources
             ],
             "overshoot": [max(one[MEAN] for one in seed) for seed in links],
-            "rest": [run["bits_off"] / run["sessions"] for run in runs],
-            "rest-links": [run["bits_over"] / run["sessions"] for run in runs],
-            "soon": [math.inf if run["settled"] is None else run["settled"] for run in runs],
+            "rest": per_session(runs, "bits_off"),
+            "rest-links": per_session(runs, "bits_over"),
+            "soon": soon(runs),
             "control": [100 * run["control"] for run in runs],
             "control-link": [100 * run["link_control"] for run in runs],
         }
@@ -165,30 +166,28 @@ class Backbone(OneForm):
             found["never-above"] = [100 * run["overshoot"] for run in runs]
         return found
 
-    def draw_sources_and_links(self, axes: Sequence[Any], runs: Sequence[Numbers]) -> None:
-        draw_errors(axes[0], runs, "sources", "mean, 10th and 90th percentile", plots.COLOURS[0])
-        axes[0].set_ylabel("error at sources, %")
-        draw_errors(axes[1], runs, "links", "mean, 10th and 90th percentile", plots.COLOURS[1])
-        axes[1].set_ylabel("error at bottlenecks, %")
-        for axis in axes[:2]:
-            axis.set_xlim(*self.window)
-            axis.set_ylim(-60, 60)
+    def draw_both(self, figure: Any, runs: Sequence[Numbers]) -> Any:
+        """Errors at sources and bottlenecks over time; the axis of a third panel."""
+        figure.set_size_inches(8, 1 + 2.1 * 3)
+        *above, below = figure.subplots(3, 1, sharex=True)
+        kinds = (("sources", "sources"), ("links", "bottlenecks"))
+        for axis, (key, words), colour in zip(above, kinds, plots.COLOURS, strict=False):
+            draw_errors(axis, runs, key, "mean, 10th and 90th percentile", colour)
+            axis.set(ylabel=f"error at {words}, %", ylim=(-60, 60))
+            axis.set_xlim(0, min(self.until, *(run["times"][-1] for run in runs)))
             axis.legend(loc="upper right", fontsize=8)
+        below.set_xlabel("seconds")
+        return below
 
-    def draw_lines(
-        self, axis: Any, lines: Sequence[Sequence[Sequence[float]]], place: str, what: str
-    ) -> None:
+    def draw_lines(self, axis: Any, lines: Sequence[Any], place: str, what: str) -> None:
         """WHAT over time, a line for each run; the legend at PLACE."""
         for n, line in enumerate(lines):
-            axis.plot(
-                *zip(*line, strict=True), color=plots.COLOURS[2], linewidth=1.1,
-                alpha=0.5 if n else 1, label=None if n else what,
-            )  # fmt: skip
+            look = {"alpha": 0.5 if n else 1, "label": None if n else what}
+            axis.plot(*zip(*line, strict=True), color=plots.COLOURS[2], linewidth=1.1, **look)
         axis.grid(alpha=0.25)
         axis.legend(loc=place, fontsize=8)
 
-    @tabular
-    def table(self, data: Data) -> Iterator[Row]:
+    def rows(self, data: Data) -> Iterator[Row]:
         for name, runs in data.items():
             for seed, run in enumerate(runs, 1):
                 yield {
@@ -224,9 +223,7 @@ class Abilene(Backbone):
         "At first no rate can be right: those of the first sessions are a round trip old when the"
         " others join. Claims cover the time from 250 ms on.",
     )
-    #: when claims begin: the first sessions have their second rate [s]
-    early = 0.25
-    window = (0.0, 2.0)
+    until = 2.0
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
         def plan(rate: int, count: int, packet: int, seconds: float) -> Plan:
@@ -234,32 +231,27 @@ class Abilene(Backbone):
             churn = Churn(0.5, 0.7, count // 5, count // 5)
             found = sessions_plan.burst(mesh, count, 0.5, [churn], rate, seed)
             headroom = abilene.HEADROOM if packet and self.form == COMMIT else 0
-            return Plan(
-                mesh, found, seconds, headroom=headroom, hops=12, packet=packet, seed=seed,
-                **LINKS[self.form],
-            )  # fmt: skip
+            more: dict[str, Any] = {"headroom": headroom, "hops": 12, "packet": packet}
+            return Plan(mesh, found, seconds, seed=seed, **more, **LINKS[self.form])
 
         many, fewer = (80, 40) if quick else (300, 100)
         slow = 10_000_000 if quick else 20_000_000
         return [
             Case(RATES, plan(100_000_000, many, 0, 2.0 if quick else 3.0)),
-            Case(QUEUES, plan(slow, fewer, PACKET, 1.5 if quick else 3.0)),
+            Case(QUEUES, plan(slow, fewer, 2000, 1.5 if quick else 3.0)),
         ]
 
-    def reduce(self, case: Case, outcome: Recording) -> Numbers:
-        return numbers_of(outcome)
-
     def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
-        return self.measure_rates(data[RATES], self.early, self.window[1]) | {
+        # From when the first sessions have their second rate.
+        return self.measure_rates(data[RATES], 0.25, self.until) | {
             "queues": [max(longest for _, longest in run["queue"]) for run in data[QUEUES]]
         }
 
     def draw(self, figure: Any, data: Data) -> None:
-        axes = panels(figure, 3)
-        self.draw_sources_and_links(axes, data[RATES])
+        axis = self.draw_both(figure, data[RATES])
         queues = [run["queue"] for run in data[QUEUES]]
-        self.draw_lines(axes[2], queues, "upper right", "waiting time in the longest data queue")
-        axes[2].set_ylabel("longest queue, ms")
+        self.draw_lines(axis, queues, "upper right", "waiting time in the longest data queue")
+        axis.set_ylabel("longest queue, ms")
 
 
 class Research(Backbone):
@@ -280,25 +272,21 @@ class Research(Backbone):
         *COMMON,
         "Without data, which would take hours at gigabits; slbn-abilene has queues.",
     )
-    window = (0.0, 6.5)
-    churn = (4.0, 5.0)
+    until = 6.5
+    churn: ClassVar = {True: 1.5, False: 4.0}  # quick: when it begins [s]
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
         mesh = geant.mesh()
-        count, begin = (60, 1.5) if quick else (300, self.churn[0])
+        count, begin = 60 if quick else 300, self.churn[quick]
         churn = Churn(begin, begin + 1, count // 2, count // 2)
         found = sessions_plan.burst(mesh, count, 1.0, [churn], None, seed)
         plan = Plan(mesh, found, begin + 2.5, hops=12, seed=seed, **LINKS[self.form])
         return [Case(RATES, plan)]
 
-    def reduce(self, case: Case, outcome: Recording) -> Numbers:
-        return numbers_of(outcome)
-
     def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
         runs = data[RATES]
-        begin = 1.5 if quick else self.churn[0]
         # The second of churn, and half a second after it.
-        end = begin + 1.5
+        begin, end = self.churn[quick], self.churn[quick] + 1.5
         found = self.measure_rates(runs, begin, end)
         # With few sessions a percentile is a single link.
         if not quick:
@@ -307,13 +295,10 @@ class Research(Backbone):
         return found
 
     def draw(self, figure: Any, data: Data) -> None:
-        axes = panels(figure, 3)
-        self.draw_sources_and_links(axes, data[RATES])
-        axes[0].set_xlim(0, max(run["times"][-1] for run in data[RATES]))
+        axis = self.draw_both(figure, data[RATES])
         peaks = [[(when, 100 * part) for when, part in run["peaks"]] for run in data[RATES]]
-        self.draw_lines(axes[2], peaks, "lower right", "on the link with the largest share")
-        axes[2].set_ylabel("control packets, % of link")
-        axes[2].set_ylim(bottom=0)
+        self.draw_lines(axis, peaks, "lower right", "on the link with the largest share")
+        axis.set(ylabel="control packets, % of link", ylim=(0, None))
 
 
 # --- convergence by levels of bottlenecks and by round-trip time ----------------------------------
@@ -347,16 +332,11 @@ class Levels(OneForm):
             *((f"rtt-{ms}ms", own, ms) for ms in ((10,) if quick else (5, 10, 20, 80, 160))),
         ):
             gap = (ms + self.pause_ms) / 1000 * (8 + 2 * levels)
-            plan = Plan(
-                sessions_plan.line(levels, 1000 * ms),
-                sessions_plan.levels(levels, turns, gap, ms / 4000, seed),
-                seconds=round(1.5 * gap * turns, 3),
-                pause_ms=self.pause_ms,
-                hops=4,
-                every=0.5,
-                seed=seed,
-                **LINKS[self.form],
-            )
+            mesh = sessions_plan.line(levels, 1000 * ms)
+            sessions = sessions_plan.levels(levels, turns, gap, ms / 4000, seed)
+            seconds = round(1.5 * gap * turns, 3)
+            more: dict[str, Any] = {"pause_ms": self.pause_ms, "hops": 4, "every": 0.5}
+            plan = Plan(mesh, sessions, seconds, seed=seed, **more, **LINKS[self.form])
             found.append(Case(name, plan))
         return found
 
@@ -367,10 +347,8 @@ class Levels(OneForm):
         took: list[float | None] = []
         off = 0.0
         for leave in leaves:
-            joins = [
-                when for when, n, d in outcome.asked if d != 0 and plan.sessions[n].leave == leave
-            ]
-            last = max(joins)
+            joins = (one for one in outcome.asked if one[2] != 0)
+            last = max(when for when, n, _ in joins if plan.sessions[n].leave == leave)
             took.append(comparison.settled(last, leave))
             exact = comparison.reference(last).rates
             off = max(
@@ -421,23 +399,17 @@ class Levels(OneForm):
             rows = sorted((data[name][0][key], self.cycles(data[name])) for name in wanted)
             for at, cycles in rows:
                 axis.plot([at] * len(cycles), cycles, ".", color=plots.COLOURS[0], alpha=0.3, ms=4)
-            axis.plot(
-                [at for at, _ in rows],
-                [statistics.fmean(cycles) for _, cycles in rows],
-                "o-", color=plots.COLOURS[0], label="mean",
-            )  # fmt: skip
+            means = [(at, statistics.fmean(cycles)) for at, cycles in rows]
+            axis.plot(*zip(*means, strict=True), "o-", color=plots.COLOURS[0], label="mean")
             axis.grid(alpha=0.25)
-            axis.set_ylim(bottom=0)
-            axis.set_xscale("log" if axis is right else "linear")
+            axis.set(ylim=(0, None), xscale="log" if axis is right else "linear")
             axis.set_xticks([at for at, _ in rows], [f"{at:g}" for at, _ in rows])
             axis.minorticks_off()
-        left.set_xlabel("levels of bottlenecks")
-        left.set_ylabel("cycles until all rates are exact")
+        left.set(xlabel="levels of bottlenecks", ylabel="cycles until all rates are exact")
         right.set_xlabel(f"RTT, ms ({own} levels)")
         left.legend(loc="upper left", fontsize=8)
 
-    @tabular
-    def table(self, data: Data) -> Iterator[Row]:
+    def rows(self, data: Data) -> Iterator[Row]:
         for runs in data.values():
             cycles = self.cycles(runs)
             seconds = [one for run in runs for one in run["seconds"] if one is not None]
@@ -480,11 +452,10 @@ class BesideTcp(OneForm):
     variants = ("slbn", "drr_fq", "pfifo")
     #: More than others have: how many flows start behind an access router at a time matters.
     count_of_seeds = 6
-    queues: ClassVar = {"drr_fq": "drr_fq alone", "pfifo": "pfifo alone"}
 
     def __init__(self, form: str) -> None:
         super().__init__(form)
-        self.names = {"slbn": self.label, **self.queues}
+        self.names = {"slbn": self.label, "drr_fq": "drr_fq alone", "pfifo": "pfifo alone"}
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
         count, rate, seconds = (12, 6_000_000, 15.0) if quick else (24, 8_000_000, 24.0)
@@ -497,13 +468,11 @@ class BesideTcp(OneForm):
 
     def reduce(self, case: Case, outcome: TcpOutcome) -> Numbers:
         at_rest = [error for span in outcome.rests() for error in outcome.errors(*span)]
-        starts = [flow.start for flow in outcome.plan.flows]
-        cuts = outcome.moments
-        steps = []
-        for second in range(1, round(outcome.plan.seconds)):
-            if any(second <= cut < second + 1 for cut in cuts):
-                continue
-            steps.append([second + 0.5, summary(outcome.errors(second, second + 1))])
+        steps = [
+            [second + 0.5, summary(outcome.errors(second, second + 1))]
+            for second in range(1, round(outcome.plan.seconds))
+            if not any(second <= cut < second + 1 for cut in outcome.moments)
+        ]
         queues = outcome.queues()
         # Without the slow starts at the beginning.
         later = [q for when, q in zip(outcome.times, queues, strict=True) if when > 3]
@@ -512,7 +481,7 @@ class BesideTcp(OneForm):
         return {
             "at_rest": [round(error, 2) for error in at_rest],
             "steps": steps,
-            "flows": len(starts),
+            "flows": len(outcome.plan.flows),
             "queue": [
                 [when, round(max(look), 2)]
                 for when, look in zip(outcome.times, queues, strict=True)
@@ -526,13 +495,7 @@ class BesideTcp(OneForm):
             "maxmin": round(outcome.maxmin, 5),
             "retransmits": outcome.retransmits,
             "retransmitted": round(outcome.retransmits / outcome.segments, 6),
-            "round_trip_ms": max(
-                abilene.round_trip_us(a, b)
-                for a in abilene.ACCESS
-                for b in abilene.ACCESS
-                if a != b
-            )
-            / 1000,
+            "round_trip_ms": longest_ms(abilene.ACCESS, abilene.round_trip_us),
         }
 
     @staticmethod
@@ -562,36 +525,21 @@ class BesideTcp(OneForm):
         figure.set_size_inches(8, 7.4)
         axes = figure.subplots(4, 1, sharex=True)
         for axis, variant, colour in zip(axes, self.variants, plots.COLOURS, strict=False):
-            runs = [
-                {
-                    "times": [when for when, _ in run["steps"]],
-                    "errors": [one for _, one in run["steps"]],
-                }
-                for run in data[variant]
-            ]
+            steps = (zip(*run["steps"], strict=True) for run in data[variant])
+            runs = [dict(zip(("times", "errors"), one, strict=True)) for one in steps]
             draw_errors(axis, runs, "errors", self.names[variant], colour)
-            axis.set_ylim(-100, 150)
-            axis.set_ylabel("error, %")
+            axis.set(ylim=(-100, 150), ylabel="error, %")
             axis.legend(loc="upper right", fontsize=8)
             times, longest = zip(*data[variant][0]["queue"], strict=True)
             axes[3].plot(times, longest, color=colour, linewidth=1, label=self.names[variant])
-        axes[0].set_title(
-            "error of the goodput per second: mean, 10th and 90th percentile",
-            fontsize=9,
-            loc="left",
-        )
-        axes[3].set_ylabel("longest queue, ms")
-        axes[3].set_xlabel("seconds")
+        title = "error of the goodput per second: mean, 10th and 90th percentile"
+        axes[0].set_title(title, fontsize=9, loc="left")
+        axes[3].set(ylabel="longest queue, ms", xlabel="seconds")
         axes[3].grid(alpha=0.25)
 
-    @tabular
-    def table(self, data: Data) -> Iterator[Row]:
+    def rows(self, data: Data) -> Iterator[Row]:
         # Runs that were stored before lack what pacers dropped, and what depends on it.
         more = all("loss" in run for runs in data.values() for run in runs)
-
-        def mean(runs: Sequence[Numbers], key: str) -> float:
-            return statistics.fmean(run[key] for run in runs)
-
         for variant, runs in data.items():
             errors = [error for run in runs for error in run["at_rest"]]
             row = {
@@ -645,27 +593,14 @@ class Healing(Study):
         some = count // 5
         begin, stop, part = self.loss
         churn = Churn(begin, stop, some, some, some)
+        lossy = sessions_plan.burst(mesh, count, 0.5, [churn], GBIT, seed)
+        deadly = sessions_plan.burst(mesh, count, 0.5, [], GBIT, seed, spared=self.victim)
         found = []
         for form, links in self.forms.items():
-            lossy = Plan(
-                mesh,
-                sessions_plan.burst(mesh, count, 0.5, [churn], GBIT, seed),
-                end,
-                hops=12,
-                seed=seed,
-                losses=(Loss(begin, stop, part),),
-                **links,
-            )
-            deadly = Plan(
-                mesh,
-                sessions_plan.burst(mesh, count, 0.5, [], GBIT, seed, spared=self.victim),
-                end - 2,
-                hops=12,
-                seed=seed,
-                deaths=((begin, self.victim),),
-                **links,
-            )
-            found += [Case(f"loss-{form}", lossy), Case(f"death-{form}", deadly)]
+            more: dict[str, Any] = {"hops": 12, "seed": seed} | links
+            loss = Plan(mesh, lossy, end, losses=(Loss(begin, stop, part),), **more)
+            death = Plan(mesh, deadly, end - 2, deaths=((begin, self.victim),), **more)
+            found += [Case(f"loss-{form}", loss), Case(f"death-{form}", death)]
         return found
 
     def reduce(self, case: Case, outcome: Recording) -> Numbers:
@@ -673,18 +608,10 @@ class Healing(Study):
         since = outcome.plan.losses[0].end if outcome.plan.losses else outcome.died[0][0]
         # Not before the last change, which may be during the loss.
         since = max(since, comparison.last_change)
-        settled = comparison.settled(since, end)
-        times = [round(STEP * n, 3) for n in range(1, round(end / STEP) + 1)]
-        seen = [comparison.errors(when) for when in times]
-        return {
-            "times": times,
-            "sources": [summary(errors.sessions) for errors in seen],
-            "links": [summary(errors.links) for errors in seen],
+        found = errors_of(comparison, since, end)
+        del found["waiting"]
+        return found | {
             "since": round(since, 4),
-            "settled": None if settled is None else round(settled, 4),
-            "part_off": comparison.part_off,
-            "bits_off": round(comparison.bits_off, 2),
-            "bits_over": comparison.bits_over,
             "sessions": len(comparison.final_rates),
             "retries": sum(one[2] for one in outcome.last.values()),
         }
@@ -696,10 +623,8 @@ class Healing(Study):
             plain, ours = data[f"{event}-paper"], data[f"{event}-healing"]
             found |= {
                 f"{event}-paper": percent([run["part_off"] for run in plain]),
-                f"{event}-soon": [
-                    math.inf if run["settled"] is None else run["settled"] for run in ours
-                ],
-                f"{event}-rest": [run["bits_off"] / run["sessions"] for run in ours],
+                f"{event}-soon": soon(ours),
+                f"{event}-rest": per_session(ours, "bits_off"),
             }
         return found
 
@@ -711,16 +636,16 @@ class Healing(Study):
             for colour, form in zip(plots.COLOURS, self.forms, strict=False):
                 runs = data[f"{event}-{form}"]
                 for n, run in enumerate(runs):
-                    pairs = zip(run["times"], run["sources"], strict=True)
-                    points = [(t, one) for t, one in pairs if one]
-                    far = [max(-one[LEAST], one[MOST], 1e-4) for _, one in points]
-                    times = [t for t, _ in points]
-                    style = {"color": colour, "linewidth": 1.1, "alpha": 1 if n == 0 else 0.4}
-                    label = names[form] if n == 0 else None
-                    axes[0][column].plot(times, far, label=label, **style)
-                    pairs = zip(run["times"], run["links"], strict=True)
-                    links = [(t, one[MEAN]) for t, one in pairs if one]
-                    axes[1][column].plot(*zip(*links, strict=True), label=label, **style)
+                    look: dict[str, Any] = {"color": colour, "alpha": 0.4 if n else 1}
+                    look |= {"linewidth": 1.1, "label": None if n else names[form]}
+                    sources, links = (
+                        [(t, one) for t, one in zip(run["times"], run[key], strict=True) if one]
+                        for key in ("sources", "links")
+                    )
+                    far = [(t, max(-one[LEAST], one[MOST], 1e-4)) for t, one in sources]
+                    mean_of_links = [(t, one[MEAN]) for t, one in links]
+                    axes[0][column].plot(*zip(*far, strict=True), **look)
+                    axes[1][column].plot(*zip(*mean_of_links, strict=True), **look)
             begin, stop, _ = self.loss
             for axis in (axes[0][column], axes[1][column]):
                 axis.grid(alpha=0.25)
@@ -729,8 +654,7 @@ class Healing(Study):
                 else:
                     axis.axvline(begin, color="grey", linewidth=0.8)
             axes[0][column].set_yscale("log")
-            axes[1][column].set_ylim(-25, 25)
-            axes[1][column].set_xlabel("seconds")
+            axes[1][column].set(ylim=(-25, 25), xlabel="seconds")
         axes[0][0].set_title("2 % of control packets lost (grey)", fontsize=9, loc="left")
         axes[0][1].set_title("an agent fails (line)", fontsize=9, loc="left")
         axes[0][0].set_ylabel("error at the worst source, %\n(or 0.0001)")

@@ -15,12 +15,15 @@ def spread(
     mean: Callable[[Sequence[float]], float] = fmean,
 ) -> str:
     """The mean of VALUES, the minimum and the maximum if there are several, and the unit."""
-    if not values:
-        return "none"
     text = f"{mean(values):.{digits}f}"
     if len(values) > 1:
         text += f" ({min(values):.{digits}f} to {max(values):.{digits}f})"
     return f"{text} {unit}".strip()
+
+
+def mean(runs: Sequence[Numbers], key: str) -> float:
+    """The mean of KEY over RUNS."""
+    return fmean(run[key] for run in runs)
 
 
 def percent(parts: Sequence[float]) -> list[float]:
