@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The page of reports: fills the template report.html, whose style is report.css.
+"""The pages of reports, made from the templates report.html, with report.css, and report.markdown.
 
-The page is self-contained: no other file, no network, no script; each figure is embedded as SVG or
-PNG, whichever is smaller.
+The former is self-contained: no other file, no network, no script; each figure is embedded as SVG
+or PNG, whichever is smaller.  The latter has no figures.
 """
 
 import base64
@@ -13,22 +13,42 @@ from typing import Any
 import jinja2
 
 TEMPLATE = "report.html"
+# Characters that would end a table cell or start markup, in Markdown.
+ESCAPED = str.maketrans({"\\": "\\\\", "|": "\\|", "<": "&lt;", "*": "\\*", "_": "\\_", "\n": " "})
 TYPES = {".svg": "image/svg+xml", ".png": "image/png"}
 
 
 def page(title: str, comparisons: list[Any], report: dict[str, Any] | None = None) -> str:
     """The page of COMPARISONS (comparisons.shown()), after the figures of a REPORT (webpage.py)."""
+    return filled(TEMPLATE, title=title, comparisons=comparisons, report=report)
+
+
+def filled(template: str, **values: Any) -> str:
+    """A template with VALUES."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
+        autoescape=jinja2.select_autoescape(["html"]),
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
         undefined=jinja2.StrictUndefined,
     )
     environment.globals |= {"image": image, "flat": flat}
-    template = environment.get_template(TEMPLATE)
-    return template.render(title=title, comparisons=comparisons, report=report).lstrip()
+    environment.filters |= {"plain": plain, "cells": cells}
+    return environment.get_template(template).render(values).strip() + "\n"
+
+
+def plain(text: Any) -> str:
+    """TEXT in a table of Markdown."""
+    return str(text).translate(ESCAPED)
+
+
+def cells(claim: dict[str, Any]) -> tuple[str, ...]:
+    """A claim as a row of such a table."""
+    accepted = f"{claim['accepted']}: {claim['tolerance']}"
+    accepted += " (our reading of the unit)" if claim["reading"] else ""
+    names = ("text", "published", "class", "here")
+    return (*(str(claim[name]) for name in names), accepted, claim["verdict"], claim["registered"])
 
 
 def image(path: Path) -> str:
