@@ -26,6 +26,7 @@ import dataclasses
 import fnmatch
 import hashlib
 import importlib.util
+import io
 import json
 import os
 import re
@@ -219,24 +220,18 @@ class Gallery:
         Valid only after changes that cannot change a number: a renamed file, a comment.
         Return the numbers of changed and of stored runs.
         """
-        changed, runs = 0, [(run, old) for run in self.runs(study) if (old := self.stored(run))]
-        for run, old in runs:
-            if old["fingerprint"] != run.fingerprint:
-                old["fingerprint"] = run.fingerprint
-                write_whole(self.path(run), to_json(old, run.label))
-                changed += 1
-        return changed, len(runs)
+        runs = [(run, old) for run in self.runs(study) if (old := self.stored(run))]
+        stale = [(run, old) for run, old in runs if old["fingerprint"] != run.fingerprint]
+        for run, old in stale:
+            old["fingerprint"] = run.fingerprint
+            write_whole(self.path(run), to_json(old, run.label))
+        return len(stale), len(runs)
 
     def execute(self, run: Run, progress: Progress) -> dict[str, Any]:
         """Do a run in this process, and store it."""
         vm = engine.Vm(engine.VIRTUAL, self.kernel, None)
-        head = {
-            "study": run.study.name,
-            "case": run.case.name,
-            "seed": run.seed,
-            "quick": self.quick,
-            "fingerprint": run.fingerprint,
-        }
+        head = {"study": run.study.name, "case": run.case.name, "seed": run.seed}
+        head |= {"quick": self.quick, "fingerprint": run.fingerprint}
         path = self.path(run)
         refused = path.with_suffix(".refused")
         # The fingerprint is of sources: what was built must be of the same ones.
@@ -252,17 +247,14 @@ class Gallery:
             path.unlink(missing_ok=True)
             write_whole(refused, to_json(head | {"reason": str(error)}, "a reason"))
             raise
-        ours = {"fairlab": __version__, "project": host.project_version(host.tree())}
-        found = (
-            head
-            | {
-                "conditions": conditions | ours,
-                "what": run.case.what.to_json(),
-                "numbers": numbers,
-                "claims": self.judged_by(run, numbers),
-            }
-            | ({"exact": record} if record else {})
-        )
+        conditions |= {"fairlab": __version__, "project": host.project_version(host.tree())}
+        found = head | {
+            "conditions": conditions,
+            "what": run.case.what.to_json(),
+            "numbers": numbers,
+            "claims": self.judged_by(run, numbers),
+        }
+        found |= {"exact": record} if record else {}
         write_whole(path, to_json(found, f"the result of {run.label}"))
         refused.unlink(missing_ok=True)
         return found
@@ -285,14 +277,19 @@ class Gallery:
         if not todo:
             return []
         progress.step(f"{len(todo)} of {len(runs)} runs to do, {jobs} at a time")
-        pool = Pool(self, jobs, progress)
-        pool.prepare(todo)
-        return pool.work(todo)
+        # Built once, before runs start in parallel.
+        top = build(todo)
+        get = [str(top / "scripts" / "kernel"), "get", "--engine", "native", self.kernel]
+        done = subprocess.run(get, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)
+        if done.returncode:
+            usage = done.returncode == engine.VM_USAGE
+            raise ReportedError(UsageError.status if usage else CannotRunError.status)
+        return Pool(self, jobs, progress, len(todo)).work(todo)
 
     def command(self, run: Run) -> list[str]:
         """The command that does a run in a separate process."""
         words = [sys.executable, "-m", "fairlab", "figure", run.study.name, "--run", run.name]
-        words += ["--out", str(self.out), "--kernel", self.kernel]
+        words += ["--out", str(self.out), "--kernel", self.kernel, "--quiet"]
         words += ["--quick"] if self.quick else []
         words += ["--studies", str(self.studies)] if self.studies else []
         return words
@@ -309,7 +306,7 @@ class Gallery:
         found = [(run, self.stored(run)) for run in runs]
         missing = [run for run, stored in found if stored is None]
         reasons = [f"{run.name}: {why}" for run in missing if (why := self.refusal(run))]
-        whole = {run.seed for run in self.whole_seeds(study)}
+        whole = {run.seed for run in runs} - {run.seed for run in missing}
         if missing and (reasons or self.seeds or not whole):
             count = f"{len(missing)} of {len(runs)} runs"
             if reasons:
@@ -319,7 +316,7 @@ class Gallery:
             raise CannotRunError(
                 f"{study.name}: {count} are missing ({some}); without --draw they are run"
             )
-        there = [(run, stored) for run, stored in found if stored is not None and run.seed in whole]
+        there = [(run, stored) for run, stored in found if stored and run.seed in whole]
         data: dict[str, list[Numbers]] = {}
         for run, stored in there:
             data.setdefault(run.case.name, []).append(stored["numbers"])
@@ -346,8 +343,7 @@ class Gallery:
         what = store.readable(study.name, old[0]["conditions"]) if old else contextlib.nullcontext()
         with what:
             document["claims"] = self.claims(study, data, [stored for _, stored in there])
-            table = study.table(data)
-            if table:
+            if table := study.table(data):
                 document["table"] = dataclasses.asdict(table)
             self._save(study, data)
         # Last: its existence means that the figure is complete.
@@ -378,15 +374,15 @@ class Gallery:
 
         # The ids of an SVG's elements are derived from this; they must differ on a page.
         style = plots.STYLE | {"svg.hashsalt": f"fairlab {study.name}"}
-        with rc_context(style), tempfile.TemporaryDirectory(prefix="fairlab-") as scratch:
+        with rc_context(style):
             figure = Figure(figsize=SIZE, dpi=plots.DPI, layout="constrained")
             study.draw(figure, data)
             for form in plots.FORMATS:
-                path = Path(scratch) / f"figure.{form}"
+                file = io.BytesIO()
                 # Without date and version of matplotlib: the same data, the same file.
                 unsaid = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
-                figure.savefig(path, metadata=unsaid[form])
-                write_whole(self.out / f"{study.name}.{form}", path.read_bytes())
+                figure.savefig(file, format=form, metadata=unsaid[form])
+                write_whole(self.out / f"{study.name}.{form}", file.getvalue())
 
 
 def described(claim: registry.Claim, judgement: verdict.Judgement) -> dict[str, Any]:
@@ -432,12 +428,10 @@ def merged(found: list[dict[str, Any]]) -> dict[str, Any]:
     for name in dict.fromkeys(name for one in found for name in one):
         values = [one.get(name) for one in found]
         if all(isinstance(value, dict) for value in values):
-            together[name] = merged([value for value in values if isinstance(value, dict)])
+            together[name] = merged(values)  # type: ignore[arg-type]
             continue
-        different: list[Any] = []
-        for value in values:
-            if value is not None and value not in different:
-                different.append(value)
+        known = [value for value in values if value is not None]
+        different = [value for n, value in enumerate(known) if value not in known[:n]]
         together[name] = different[0] if len(different) == 1 else different
     return together
 
@@ -466,8 +460,8 @@ class Failure:
 
 def _last_line(output: IO[bytes]) -> str:
     output.seek(0)
-    lines = [line for line in output.read().decode(errors="replace").splitlines() if line.strip()]
-    return re.sub(r"^fairlab: ", "", lines[-1]) if lines else "no output"
+    lines = output.read().decode(errors="replace").strip().splitlines()
+    return lines[-1].removeprefix("fairlab: ") if lines else "no output"
 
 
 def _seconds(value: float) -> str:
@@ -487,37 +481,28 @@ def build(runs: Sequence[Run]) -> Path:
 class Pool:
     """Does runs in parallel, as far as CPUs and memory allow."""
 
-    def __init__(self, gallery: Gallery, jobs: int, progress: Progress) -> None:
+    def __init__(self, gallery: Gallery, jobs: int, progress: Progress, total: int) -> None:
         self.gallery = gallery
         self.jobs = jobs
         self.progress = progress
+        self.total = total
         self.going: list[Child] = []
         self.failures: list[Failure] = []
         self.ended = 0
         self.begin = time.monotonic()
-        pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        self.memory = pages >> 20
+        self.memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
 
     def _has_room(self, run: Run) -> bool:
         """Whether another run may start; the first one always may."""
-        used = sum(child.run.memory for child in self.going)
-        return not self.going or (len(self.going) < self.jobs and used + run.memory <= self.memory)
-
-    def prepare(self, runs: Sequence[Run]) -> None:
-        """Build the kernel and the programs once, before runs start in parallel."""
-        top = build(runs)
-        get = [str(top / "scripts" / "kernel"), "get", "--engine", "native", self.gallery.kernel]
-        done = subprocess.run(get, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)
-        if done.returncode:
-            usage = done.returncode == engine.VM_USAGE
-            raise ReportedError(UsageError.status if usage else CannotRunError.status)
+        used = sum(child.run.memory for child in self.going) + run.memory
+        return not self.going or (len(self.going) < self.jobs and used <= self.memory)
 
     def _start(self, run: Run) -> None:
         package = str(Path(__file__).resolve().parents[2])
         path = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
         output = tempfile.TemporaryFile()  # noqa: SIM115 (closed when the child has ended)
         process = subprocess.Popen(
-            [*self.gallery.command(run), "--quiet"],
+            self.gallery.command(run),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=output,
@@ -526,27 +511,24 @@ class Pool:
         )
         self.going.append(Child(run, process, output, time.monotonic()))
 
-    def _collect(self, total: int) -> None:
-        for child in list(self.going):
-            status = child.process.poll()
-            if status is None:
-                continue
+    def _collect(self) -> None:
+        for child in [child for child in self.going if child.process.poll() is not None]:
             self.going.remove(child)
             self.ended += 1
             took = _seconds(time.monotonic() - child.since)
             with child.output:
-                if status:
+                if status := child.process.returncode:
                     failure = Failure(child.run, status, _last_line(child.output))
                     self.failures.append(failure)
                     self.progress.step(f"{child.run.label}: {failure.reason}")
                 elif self.progress.style == "lines":
-                    self.progress.step(f"{child.run.label}: {took} ({self.ended} of {total})")
+                    self.progress.step(f"{child.run.label}: {took} ({self.ended} of {self.total})")
 
-    def _status(self, total: int) -> str:
+    def _status(self) -> str:
         now = time.monotonic()
-        text = f"{self.ended} of {total} runs"
+        text = f"{self.ended} of {self.total} runs"
         if self.ended >= self.jobs:
-            left = (total - self.ended) * (now - self.begin) / self.ended
+            left = (self.total - self.ended) * (now - self.begin) / self.ended
             text += f", about {_seconds(left)} left"
         for child in self.going:
             text += f"; {child.run.label} {_seconds(now - child.since)}"
@@ -559,9 +541,9 @@ class Pool:
             while todo or self.going:
                 while todo and self._has_room(todo[0]):
                     self._start(todo.pop(0))
-                self._collect(len(runs))
+                self._collect()
                 if self.progress.style == "terminal" and self.progress.due():
-                    self.progress.update(self._status(len(runs)))
+                    self.progress.update(self._status())
                 time.sleep(POLL)
         finally:
             for child in self.going:

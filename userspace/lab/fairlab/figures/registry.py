@@ -80,8 +80,9 @@ BASES = {
 BOUNDS = ("least", "most")
 AROUND = ("factor", "relative", "absolute")
 
+Fields = dict[str, type | tuple[type, ...]]
 #: A claim's fields and their types; the optional ones have a default in Claim.
-FIELDS: dict[str, type | tuple[type, ...]] = {
+FIELDS: Fields = {
     "study": str,
     "id": str,  # unique in the study
     "text": str,
@@ -96,7 +97,7 @@ FIELDS: dict[str, type | tuple[type, ...]] = {
     "cases": list,  # shell patterns
     "seeds": int,  # at least; 0: computed
 }
-OPTIONAL: dict[str, type | tuple[type, ...]] = {
+OPTIONAL: Fields = {
     "value": (int, float),
     "unit_is_our_reading": bool,
     "not_testable": str,  # why
@@ -104,9 +105,12 @@ OPTIONAL: dict[str, type | tuple[type, ...]] = {
     "source": str,  # the file whose [source] it belongs to, if not this one
 }
 
-SOURCE_FIELDS: dict[str, type | tuple[type, ...]] = {"title": str, "algorithms": list}
-ROW_FIELDS: dict[str, type | tuple[type, ...]] = {"place": str, "text": str}
-WHY_FIELDS: dict[str, type | tuple[type, ...]] = {"of": list, "why": str}
+SOURCE_FIELDS: Fields = {"title": str, "algorithms": list}
+ROWS: dict[str, Fields] = {
+    "content": {"place": str, "text": str, "state": str},
+    "erratum": {"place": str, "text": str},
+}
+WHY_FIELDS: Fields = {"of": list, "why": str}
 HEAD = re.compile(r"\[\[?\s*([\w.]+)\s*\]")
 #: The place of a value of [each] in a field.
 BLANK = re.compile(r"\{(\w+)\}")
@@ -182,17 +186,12 @@ class Place:
         line = next(found, self.spans[0].start)
         return UsageError(f"{self.path}:{line + 1}: {reason}")
 
-    def check(
-        self,
-        required: dict[str, type | tuple[type, ...]],
-        optional: dict[str, type | tuple[type, ...]],
-    ) -> None:
+    def check(self, required: Fields, optional: Fields) -> None:
         """All required fields, no unknown ones, of the right types, no empty text."""
-        for key in required:
-            if key not in self.table:
-                raise self.fail(f"{key} is missing")
+        for key in (key for key in required if key not in self.table):
+            raise self.fail(f"{key} is missing")
         for key, value in self.table.items():
-            kind = required.get(key) or optional.get(key)
+            kind = (required | optional).get(key)
             if kind is None:
                 raise self.fail(f"'{key}' is not known", key)
             wrong = not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)
@@ -259,66 +258,66 @@ def tables(path: Path, document: dict[str, Any], text: str) -> Iterator[tuple[st
     """The tables of a file by their kind; those of claims have the fields of their groups."""
     lines = text.splitlines()
     heads = [(n, head[1]) for n, line in enumerate(lines) if (head := HEAD.match(line))]
-    claims, others = iter(()), {}  # type: ignore[var-annotated]
+    rest = {name: iter(document.get(name, ())) for name in ("group", "why", "content", "erratum")}
     group: dict[str, Any] = {}
     found: list[Place] = []
     above = each = range(0)
-    groups = iter(document.get("group", ()))
     for (begin, name), (end, following) in itertools.pairwise([*heads, (len(lines), "")]):
-        span = range(begin, end)
+        place = Place(path, lines, (range(begin, end),))
         if name == "group":
-            group, above = dict(next(groups)), span
-            claims = iter(group.pop("claim", ()))
-        elif name == "group.claim":
-            found.append(Place(path, lines, (span, each, above), next(claims)))
+            group, above = dict(next(rest[name])), place.spans[0]
+            rest["group.claim"] = iter(group.pop("claim", ()))
+        elif name == "group.claim" and name in rest:
+            found.append(Place(path, lines, (*place.spans, each, above), next(rest[name])))
             if following != name:
-                for one in similar(found, group, document.get("each", {})):
-                    yield "claim", one
+                yield from (
+                    ("claim", one) for one in similar(found, group, document.get("each", {}))
+                )
                 found = []
         elif name in ("source", "each"):
-            each = span if name == "each" else each
-            yield name, Place(path, lines, (span,), document[name])
-        elif name in ("why", "content", "erratum"):
-            rest = others.setdefault(name, iter(document[name]))
-            yield name, Place(path, lines, (span,), next(rest))
+            each = place.spans[0] if name == "each" else each
+            yield name, replace(place, table=document[name])
+        elif name in rest:
+            yield name, replace(place, table=next(rest[name]))
         else:
-            raise Place(path, lines, (span,)).fail(f"no table '{name}' is known")
+            raise place.fail(f"no table '{name}' is known")
 
 
 def accepted(place: Place) -> tuple[float, float]:
     """The range that a claim accepts."""
-    claim, tolerance = place.table, place.table["tolerance"]
-    if not str(tolerance.get("reason", "")).strip():
-        raise place.fail("the tolerance has no reason", "tolerance")
-    basis, _, why = str(tolerance["reason"]).partition(": ")
+    claim = place.table
+    numbers = dict(claim["tolerance"])
+    basis, _, why = str(numbers.pop("reason", "")).partition(": ")
+
+    def fail(reason: str) -> UsageError:
+        return place.fail(reason, "tolerance")
+
+    if not basis.strip():
+        raise fail("the tolerance has no reason")
     if basis not in BASES or not why:
-        raise place.fail(f"the tolerance's reason must be '{'|'.join(BASES)}: why'", "tolerance")
-    known = {*BOUNDS, *AROUND, "reason"}
-    numbers = {key: value for key, value in tolerance.items() if key != "reason"}
+        raise fail(f"the tolerance's reason must be '{'|'.join(BASES)}: why'")
     for key, value in numbers.items():
-        if key not in known or isinstance(value, bool) or not isinstance(value, int | float):
-            raise place.fail(f"the tolerance's {key} = {value!r} is not valid", "tolerance")
-    around = [key for key in AROUND if key in numbers]
-    if around:
-        value, how = claim.get("value"), around[0]
-        if len(numbers) > 1 or not claim["two_sided"] or value is None or numbers[how] <= 0:
-            raise place.fail(
-                f"a tolerance by {how} is one positive number, two-sided, and needs a value",
-                "tolerance",
-            )
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if key not in (*BOUNDS, *AROUND) or not number:
+            raise fail(f"the tolerance's {key} = {value!r} is not valid")
+    for how in AROUND:
+        if how not in numbers:
+            continue
+        value, width = claim.get("value"), numbers[how]
+        if len(numbers) > 1 or not claim["two_sided"] or value is None or width <= 0:
+            raise fail(f"a tolerance by {how} is one positive number, two-sided, and needs a value")
         if how == "factor":
-            return value / numbers[how], value * numbers[how]
-        width = numbers[how] * (value if how == "relative" else 1)
+            return value / width, value * width
+        width *= value if how == "relative" else 1
         return value - width, value + width
     if len(numbers) != (2 if claim["two_sided"] else 1):
-        raise place.fail(
-            "a two-sided tolerance has least and most, or one of"
-            f" {', '.join(AROUND)}; another least or most",
-            "tolerance",
+        known = ", ".join(AROUND)
+        raise fail(
+            f"a two-sided tolerance has least and most, or one of {known}; another least or most"
         )
     low, high = numbers.get("least", -math.inf), numbers.get("most", math.inf)
     if low > high:
-        raise place.fail("the tolerance's least is above its most", "tolerance")
+        raise fail("the tolerance's least is above its most")
     return low, high
 
 
@@ -333,25 +332,23 @@ def read_claim(place: Place, source: dict[str, Any]) -> Claim:
     if found["class"] == "number" and "value" not in found:
         raise place.fail("class number needs a value", "class")
     ran = [name.strip() for name in found["algorithm"].split(",")]
-    for name in ran:
-        if name not in source["algorithms"]:
-            known = ", ".join(source["algorithms"])
-            raise place.fail(f"algorithm '{name}' is not the source's ({known})", "algorithm")
+    for name in (name for name in ran if name not in source["algorithms"]):
+        known = ", ".join(source["algorithms"])
+        raise place.fail(f"algorithm '{name}' is not the source's ({known})", "algorithm")
     if set(ran) & set(source.get("stand_ins", ())) and "not_testable" not in found:
         raise place.fail("a claim about a stand-in is not testable: say why", "algorithm")
     low, high = accepted(place)
     # The likely reason of a failure is written after the run; the file is not part of a claim.
-    unsaid = ("why", "source")
-    hashed = json.dumps({k: v for k, v in found.items() if k not in unsaid}, sort_keys=True)
-    rest = {k: v for k, v in found.items() if k not in ("class", "tolerance", "two_sided")}
+    hashed = {key: value for key, value in found.items() if key not in ("why", "source")}
+    same = {key: value for key, value in found.items() if key in Claim.__annotations__}
     return Claim(
-        **rest | {"cases": tuple(found["cases"])},
+        **same | {"cases": tuple(found["cases"])},
         kind=found["class"],
         least=low,
         most=high,
         reason=found["tolerance"]["reason"],
         ours=source.get("ours", False),
-        sha256=hashlib.sha256(hashed.encode()).hexdigest(),
+        sha256=hashlib.sha256(json.dumps(hashed, sort_keys=True).encode()).hexdigest(),
     )
 
 
@@ -400,9 +397,8 @@ def read(path: Path) -> Source:
                     raise place.fail(f"no claim '{name}' is above", "of")
                 claims[name] = replace(claims[name], why=place.table["why"])
         else:
-            content = kind == "content"
-            place.check(ROW_FIELDS | ({"state": str} if content else {}), {"where": str})
-            if content:
+            place.check(ROWS[kind], {"where": str})
+            if kind == "content":
                 place.one_of("state", list(STATES))
             rows[kind].append(place.table)
     if source is None:

@@ -23,6 +23,7 @@ from fairlab.results.statistics import interval
 CONSISTENT, INCONSISTENT, INCONCLUSIVE = "consistent", "inconsistent", "inconclusive"
 NOT_TESTABLE, NOT_RUN = "not testable", "not run"
 VERDICTS = (CONSISTENT, INCONSISTENT, INCONCLUSIVE, NOT_TESTABLE)
+WORST = (INCONSISTENT, INCONCLUSIVE, CONSISTENT)  # first, of the parts of a claim
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,8 @@ class Judgement:
     @property
     def worst(self) -> Part | None:
         """The part that decides: the first that is not consistent."""
-        order = (INCONSISTENT, INCONCLUSIVE, CONSISTENT)
-        parts = sorted(self.parts, key=lambda part: order.index(part.verdict))
-        return parts[0] if parts else None
+        by_verdict = sorted(self.parts, key=lambda part: WORST.index(part.verdict))
+        return by_verdict[0] if by_verdict else None
 
 
 def estimate(values: Sequence[float], statistic: str) -> tuple[float, float | None, float | None]:
@@ -61,13 +61,11 @@ def estimate(values: Sequence[float], statistic: str) -> tuple[float, float | No
         return values[0], known and values[0], known and values[0]
     if not all(map(math.isfinite, values)):
         return sum(values) / len(values), -math.inf, math.inf
-    if statistic == "geometric mean" and min(values) > 0:
-        mean, half = interval([math.log(value) for value in values])
-        assert half is not None
-        return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
-    mean, half = interval(values)
+    logs = statistic == "geometric mean" and min(values) > 0
+    mean, half = interval(list(map(math.log, values)) if logs else values)
     assert half is not None
-    return mean, mean - half, mean + half
+    ends = mean, mean - half, mean + half
+    return (math.exp(ends[0]), math.exp(ends[1]), math.exp(ends[2])) if logs else ends
 
 
 def judge_part(claim: Claim, name: str, values: Sequence[float]) -> Part:
@@ -96,13 +94,8 @@ def judge(claim: Claim, measured: Measured) -> Judgement:
     named = measured if isinstance(measured, Mapping) else {"": measured}
     parts = tuple(judge_part(claim, name, values) for name, values in named.items() if values)
     holds = bool(parts) and all(part.holds for part in parts)
-    if claim.not_testable:
-        return Judgement(NOT_TESTABLE, parts, holds)
-    if not parts:
-        return Judgement(INCONCLUSIVE, parts, holds)
-    found = {part.verdict for part in parts}
-    verdict = next(one for one in (INCONSISTENT, INCONCLUSIVE, CONSISTENT) if one in found)
-    return Judgement(verdict, parts, holds)
+    worst = min((part.verdict for part in parts), key=WORST.index, default=INCONCLUSIVE)
+    return Judgement(NOT_TESTABLE if claim.not_testable else worst, parts, holds)
 
 
 # As text

@@ -132,13 +132,12 @@ def by_name(place: Gallery, entries: Sequence[Entry]) -> dict[str, dict[str, Any
     found = {
         f"{entry.study.name}/{claim['id']}": claim for entry in entries for claim in entry.claims
     }
-    waiting = {entry.study.name for entry in entries if entry.document is None}
-    for source in registry.sources(place.studies):
-        for claim in source.claims:
-            if claim.study in waiting:
-                without = gallery.described(claim, verdict.judge(claim, {}))
-                state = NOT_TESTABLE if claim.not_testable else NOT_RUN
-                found[claim.name] = without | {"verdict": state, "registered": "", "here": ""}
+    for entry in entries:
+        known = registry.of(entry.study.name, place.studies) if entry.document is None else {}
+        for claim in known.values():
+            without = gallery.described(claim, verdict.judge(claim, {}))
+            state = NOT_TESTABLE if claim.not_testable else NOT_RUN
+            found[claim.name] = without | {"verdict": state, "registered": "", "here": ""}
     return found
 
 
