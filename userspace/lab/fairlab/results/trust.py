@@ -12,7 +12,7 @@ returns the names of these checks, and the conditions of a result say that they 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -67,41 +67,8 @@ class Ran:
     sent: bool
 
 
-@dataclass(frozen=True)
-class Load:
-    """The machine during the run: CPU time that was idle, all of it, and what a host took away."""
-
-    idle: float
-    total: float
-    stolen: float
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What a run has recorded; None: nothing about that."""
-
-    #: packets that were lost between namespaces
-    between: int | None = None
-    #: packets that were lost in the delays
-    delays: int | None = None
-    #: TCP's counters of packets dropped for lack of memory, of all hosts
-    memory: Mapping[str, int] | None = None
-    #: by the name of who sent them
-    frames: Mapping[str, Frames] | None = None
-    load: Load | None = None
-    #: times of samples [s]
-    samples: Sequence[float] | None = None
-    #: what agents have printed, by router; they print problems only
-    agents: Mapping[str, str] | None = None
-    #: errors that the kernel has printed
-    kernel: Sequence[str] | None = None
-    #: by the name of the flow
-    flows: Mapping[str, Ran] | None = None
-    #: by the name of the link
-    rates: Mapping[str, LinkRate] | None = None
-    #: interfaces, and what of their settings is no longer as they were built
-    changed: Sequence[str] | None = None
-
+#: What a run has recorded, by the names of CHECKS; None, or none: nothing about that.
+Evidence = dict[str, Any]
 
 #: A busy machine does not change what happens in virtual time.
 OF_REAL_TIME = ("load", "samples")
@@ -111,13 +78,14 @@ def check(evidence: Evidence, virtual: bool, context: str = "") -> list[str]:
     """Raise CannotRunError if EVIDENCE is against the run, with CONTEXT before the reason.
 
     Return the names of the checks that lack evidence.  In VIRTUAL time those of the machine's load
-    need none.  Causes are checked before their effects.
+    need none.
     """
+    assert evidence.keys() <= CHECKS.keys()
     lacking = []
-    for field in fields(evidence):
-        found, (name, reason_of) = getattr(evidence, field.name), CHECKS[field.name]
+    for kind, (name, reason_of) in CHECKS.items():
+        found = evidence.get(kind)
         if found is None:
-            if not (virtual and field.name in OF_REAL_TIME):
+            if not (virtual and kind in OF_REAL_TIME):
                 lacking.append(name)
         elif reason := reason_of(found):
             raise CannotRunError(f"{context}: {reason}" if context else reason)
@@ -130,16 +98,14 @@ def gathered(document: Mapping[str, Any], **more: Any) -> Evidence:
     Most have no agents.  In virtual time the load of the machine means nothing.
     """
     load = document["load"]
-    real = None if document.get("virtual") else Load(load["idle"], load["total"], load["stolen"])
-    common = {
+    return {
         "between": load["backlog_drops"],
         "memory": document.get("out_of_memory"),
         "agents": document.get("agents", {}),
         "kernel": document.get("kernel_errors"),
         "changed": document.get("changed"),
-        "load": real,
-    }
-    return Evidence(**common | more)
+        "load": None if document.get("virtual") else load,
+    } | more
 
 
 #: The name of the checks that were not made, among the conditions of a result.
@@ -242,6 +208,7 @@ def check_changed(settings: Sequence[str]) -> str:
 
 
 def check_agents(printed: Mapping[str, str]) -> str:
+    """Agents, here by their router, print problems only."""
     return next((f"slbnd at {name}: {text}" for name, text in printed.items() if text), "")
 
 
@@ -249,14 +216,16 @@ def check_kernel(errors: Sequence[str]) -> str:
     return f"the kernel reported: {errors[0]}" if errors else ""
 
 
-def check_load(load: Load) -> str:
-    if load.idle < MIN_IDLE * load.total:
+def check_load(load: Mapping[str, float]) -> str:
+    """CPU time of the machine: that was idle, all of it, and what a host took away."""
+    total, stolen = load["total"], load["stolen"]
+    if load["idle"] < MIN_IDLE * total:
         return (
-            f"this machine's CPU was idle for only {100 * load.idle / load.total:.1f} % of the run:"
+            f"this machine's CPU was idle for only {100 * load['idle'] / total:.1f} % of the run:"
             " it may have been the limit; use a lower rate"
         )
-    if load.stolen > MAX_STOLEN * load.total:
-        share = 100 * load.stolen / load.total
+    if stolen > MAX_STOLEN * total:
+        share = 100 * stolen / total
         return (
             f"the host took {share:.0f} % of this machine's CPU away: it is too busy; use --steady"
         )
@@ -270,17 +239,18 @@ def check_samples(times: Sequence[float]) -> str:
     return ""
 
 
-#: By the field of Evidence: what the check is called when it is not made, and the check.
+#: By kind of evidence: what the check is called when it is not made, and the check.  Causes are
+#: before their effects.
 CHECKS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "between": ("packets lost between namespaces", check_between),
     "delays": ("packets lost in the delays", check_delays),
     "memory": ("TCP's memory", check_memory),
     "frames": ("sizes of packets", check_frames),
-    "rates": ("rates of links", check_rates),
-    "changed": ("changes of the network", check_changed),
-    "flows": ("connections and their congestion control", check_flows),
-    "agents": ("what agents printed", check_agents),
-    "kernel": ("what the kernel printed", check_kernel),
     "load": ("load of the machine", check_load),
     "samples": ("pauses of the machine", check_samples),
+    "agents": ("what agents printed", check_agents),
+    "kernel": ("what the kernel printed", check_kernel),
+    "flows": ("connections and their congestion control", check_flows),
+    "rates": ("rates of links", check_rates),
+    "changed": ("changes of the network", check_changed),
 }
