@@ -43,7 +43,7 @@ def evaluated(tmp_path: Path, flows: str = "bic,bic,gaimd:aimd32,cubic,reno") ->
 def test_published_directory_is_complete(tmp_path: Path) -> None:
     work, result = evaluated(tmp_path)
     store.write_flent(work, result)
-    final = store.publish(work, tmp_path, DATE, result)
+    final = store.name(work, tmp_path, DATE, f"dumbbell-{result['name']}")
     name = "2026-11-20T114500-dumbbell-2bic-gaimd_aimd32-cubic-reno"
     assert final == tmp_path / name and not work.exists()
     assert {path.name for path in final.iterdir()} == {
@@ -78,13 +78,12 @@ def test_published_directory_is_complete(tmp_path: Path) -> None:
 
 
 def test_results_are_never_overwritten(tmp_path: Path) -> None:
-    _, result = evaluated(tmp_path)
     names = []
     for n in range(3):
         work = tmp_path / f"again-{n}"
         work.mkdir()
         (work / "mark").write_text(str(n))
-        names.append(store.publish(work, tmp_path, DATE, result))
+        names.append(store.name(work, tmp_path, DATE, "x"))
     assert [(name / "mark").read_text() for name in names] == ["0", "1", "2"]
     assert names[1].name == f"{names[0].name}-2" and names[2].name == f"{names[0].name}-3"
 

@@ -2,14 +2,12 @@
 """The command backbone."""
 
 import argparse
-import json
 from datetime import datetime
 
 from fairlab.cli.options import Command, add_output, add_where, short
-from fairlab.cli.run import evaluated
+from fairlab.cli.run import answer, finished
 from fairlab.model import units
 from fairlab.model.errors import CheckFailedError, UsageError, require_known
-from fairlab.results import store
 from fairlab.slbn import abilene, backbone, backbone_report, keys
 
 
@@ -88,16 +86,10 @@ def parse_without(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def run_backbone(arguments: argparse.Namespace) -> None:
-    plan = parse_plan(arguments)
-    date = datetime.now().astimezone()
-    with evaluated(arguments, backbone_report.Backbone(plan)) as (work, result):
-        name = f"{date.strftime('%Y-%m-%dT%H%M%S')}-backbone"
-        directory = store.name(work, arguments.out.absolute(), name)
-    if arguments.json:
-        print(json.dumps(result | {"directory": str(directory)}, indent=2))
-    else:
-        print(backbone_report.table(plan, result))
-        print(f"\nresults and figures: {short(directory)}/")
+    plan, date = parse_plan(arguments), datetime.now().astimezone()
+    directory, result = finished(arguments, backbone_report.Backbone(plan), date, "backbone")
+    answer(arguments, result, directory, backbone_report.table(plan, result))
+    if not arguments.json:
         for path in sorted(directory.glob("*.png")):
             print(f"  {short(path)}")
     if failed := backbone_report.failed(result):

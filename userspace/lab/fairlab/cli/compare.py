@@ -2,30 +2,29 @@
 """The command compare: one workload on many stacks, one table and one picture."""
 
 import argparse
-import contextlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fairlab.cli.options import Command, add_jobs, add_output, add_runs, jobs_of, seeds_of, short
+from fairlab.cli import options
 from fairlab.model.errors import CannotRunError, LabError, UsageError, require_known
 from fairlab.results import plots, report, trust
-from fairlab.run.progress import Progress, style_here
+from fairlab.run.progress import Progress
 
 # The command imports the gallery and the comparisons itself: others need not load them.
 
 
-def add(command: Command) -> None:
+def add(command: options.Command) -> None:
     parser = command(
         "compare", "run one workload on many stacks: one table and one picture", compare
     )
     parser.add_argument("workload", nargs="?", metavar="WORKLOAD", help="none: list them")
     parser.option("--stacks", "LIST", "of pfifo, fq_codel, cake, ... (all)")
     parser.option("--congestion", "LIST", "congestion controls, or all", "cubic")
-    add_runs(parser, "10")
-    add_jobs(parser)
-    add_output(parser, "results/compare")
+    options.add_runs(parser, "10")
+    options.add_jobs(parser)
+    options.add_output(parser, "results/compare")
     parser.option("--publish", "PAGE", "put the tables in DIR into a Markdown page", type=Path)
 
 
@@ -62,7 +61,7 @@ def compare(arguments: argparse.Namespace) -> None:
     ccs = parse_list(
         arguments.congestion, (*CCS, *(c for c in L4S if c not in CCS)), "congestion control"
     )
-    jobs_of(arguments)
+    options.jobs_of(arguments)
     if not cases(stacks, ccs):
         raise UsageError(f"{', '.join(ccs)} runs on dualpi2 only: add it to --stacks")
     plots.require()
@@ -75,7 +74,7 @@ def run_and_print(
     from fairlab.compare import measures, studies
     from fairlab.figures import comparisons, gallery
 
-    seeds = seeds_of(arguments)
+    seeds = options.seeds_of(arguments)
     place = gallery.Gallery(
         arguments.out.absolute(), False, arguments.kernel, Path(studies.__file__), seeds
     )
@@ -85,8 +84,8 @@ def run_and_print(
             run.case.name: "not stored" for run in place.runs(study) if not place.stored(run)
         }
     else:
-        with contextlib.closing(Progress(style_here(arguments.quiet))) as progress:
-            missing = run_all(place, study, jobs_of(arguments), progress)
+        with options.progress_of(arguments) as progress:
+            missing = run_all(place, study, options.jobs_of(arguments), progress)
     study = studies.Comparison(workload, stacks, ccs, frozenset(missing))
     if not study.cases(False, 1):
         if arguments.draw:
@@ -113,7 +112,7 @@ def run_and_print(
         print(json.dumps(document, indent=1))
         return
     print(describe(document))
-    print(f"\n{short(place.out / study.name)}.png\n{short(page)}")
+    print(f"\n{options.short(place.out / study.name)}.png\n{options.short(page)}")
 
 
 def run_all(place: Any, study: Any, jobs: int, progress: Progress) -> dict[str, str]:

@@ -7,9 +7,9 @@ claim is a finding, not a failure: the figure is drawn all the same, and the exi
 """
 
 import argparse
-import contextlib
 import dataclasses
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,10 @@ from typing import Any
 from fairlab.cli import options
 from fairlab.model.errors import CheckFailedError, LabError, UsageError
 from fairlab.results import plots, trust
-from fairlab.run.progress import Progress, style_here
 
 # The commands import the gallery themselves: others need not load its modules.
+
+_RUN = re.compile(r"(.+)@(\d{1,10})", re.ASCII | re.DOTALL)
 
 
 def add(command: options.Command) -> None:
@@ -88,7 +89,7 @@ def figure(arguments: argparse.Namespace) -> None:
     if arguments.run:
         if len(chosen) != 1:
             raise UsageError("--run needs one figure")
-        with contextlib.closing(Progress(style_here(arguments.quiet))) as progress:
+        with options.progress_of(arguments) as progress:
             place.execute(_find(place, chosen[0], arguments.run), progress)
         return
     _make(arguments, place, chosen)
@@ -96,15 +97,14 @@ def figure(arguments: argparse.Namespace) -> None:
 
 def _find(place: Any, study: Any, name: str) -> Any:
     """The run CASE@SEED of a study, with any seed."""
-    case, _, text = name.rpartition("@")
-    # Python converts no thousands of digits.
-    most = len(str(options.MAX_SEED))
-    if not case or not text.isascii() or not text.isdecimal() or len(text) > most:
+    match = _RUN.fullmatch(name)
+    if not match:
         raise UsageError(
             f"run '{name}': must be CASE@SEED, for example {place.runs(study)[0].name}"
         )
-    options.check_seed(int(text))
-    runs = dataclasses.replace(place, seeds=(int(text),)).runs(study)
+    case, seed = match[1], int(match[2])
+    options.check_seed(seed)
+    runs = dataclasses.replace(place, seeds=(seed,)).runs(study)
     for run in runs:
         if run.case.name == case:
             return run
@@ -168,9 +168,8 @@ def _list(arguments: argparse.Namespace, place: Any, studies: Sequence[Any]) -> 
 def _make(arguments: argparse.Namespace, place: Any, chosen: Sequence[Any]) -> None:
     """Do the runs that are missing or stale, draw the figures, print the claims."""
     plots.require()
-    progress = Progress(style_here(arguments.quiet))
     failures: list[Any] = []
-    with contextlib.closing(progress):
+    with options.progress_of(arguments) as progress:
         if not arguments.draw:
             runs = [run for study in chosen for run in place.runs(study)]
             failures = place.repeat(runs, options.jobs_of(arguments), progress)

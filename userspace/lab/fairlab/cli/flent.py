@@ -2,12 +2,11 @@
 """The command flent."""
 
 import argparse
-import json
 from datetime import datetime
 
-from fairlab.cli.options import Command, add_network, add_output, add_where, parse_scenario, short
-from fairlab.cli.run import evaluated
-from fairlab.results import flentresult, store
+from fairlab.cli.options import Command, add_network, add_output, add_where, parse_scenario
+from fairlab.cli.run import answer, finished
+from fairlab.results import flentresult
 from fairlab.results.flentresult import FlentTest
 from fairlab.run import flenttest
 
@@ -38,11 +37,6 @@ def run_flent(arguments: argparse.Namespace) -> None:
     what = parse_scenario(arguments)
     request = flenttest.Request(arguments.test, tuple(arguments.options), arguments.cc or "", what)
     job = FlentTest(request, datetime.now().astimezone())
-    with evaluated(arguments, job) as (work, result):
-        name = f"{job.date.strftime('%Y-%m-%dT%H%M%S')}-flent-{request.test}"
-        directory = store.name(work, arguments.out.absolute(), name)
-    if arguments.json:
-        print(json.dumps(result | {"directory": str(directory)}, indent=2))
-        return
-    print(flentresult.table(result, directory))
-    print(f"\nresult and figure: {short(directory)}/")
+    directory, result = finished(arguments, job, job.date, f"flent-{request.test}")
+    table = flentresult.table(result, directory)
+    answer(arguments, result, directory, table, "result and figure")

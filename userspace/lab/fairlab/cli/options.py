@@ -2,6 +2,7 @@
 """Options that several commands share, and what they mean."""
 
 import argparse
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from fairlab.model import background, headers, qdisc, scenario, units
 from fairlab.model.errors import UsageError, require_known
 from fairlab.run import engine
 from fairlab.run.engine import Engine
+from fairlab.run.progress import Progress, style_here
 
 EXIT_STATUS = """exit status:
   0  success
@@ -79,6 +81,11 @@ def add_output(parser: Parser, out: str = "results") -> None:
 def add_print(parser: Parser) -> None:
     parser.flag("--json", "print the result as JSON instead of text")
     parser.flag("--quiet", "print no progress")
+
+
+def progress_of(arguments: argparse.Namespace) -> contextlib.closing[Progress]:
+    """Progress on stderr, unless the user wants none."""
+    return contextlib.closing(Progress(style_here(arguments.quiet)))
 
 
 def add_runs(parser: Parser, seeds: str) -> None:

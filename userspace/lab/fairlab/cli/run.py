@@ -2,13 +2,11 @@
 """The commands that run a scenario: run, check."""
 
 import argparse
-import contextlib
 import json
 import tempfile
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fairlab.cli import options
 from fairlab.cli.measure import print_fitness
@@ -19,7 +17,6 @@ from fairlab.results.dumbbell import Dumbbell, build_programs
 from fairlab.run import engine
 from fairlab.run.engine import JOB
 from fairlab.run.job import Job
-from fairlab.run.progress import Progress, style_here
 
 Result = TypeVar("Result")
 
@@ -46,9 +43,10 @@ def require_own_network() -> None:
             )
 
 
-@contextlib.contextmanager
-def evaluated(arguments: argparse.Namespace, job: Job[Result]) -> Iterator[tuple[Path, Result]]:
-    """Run a job; the directory with its data, to be given a name, and its result."""
+def finished(
+    arguments: argparse.Namespace, job: Job[Result], date: datetime, what: str
+) -> tuple[Path, Result]:
+    """Run a job; the directory with its data, named by DATE and WHAT, and its result."""
     where = options.parse_where(arguments)
     plots.require()
     job.build()
@@ -56,26 +54,35 @@ def evaluated(arguments: argparse.Namespace, job: Job[Result]) -> Iterator[tuple
         host.require_root()
         require_own_network()
         host.require_tools()
-    progress = Progress(style_here(arguments.quiet))
     parent = arguments.out.absolute()
-    with contextlib.closing(progress), store.working_directory(parent) as work:
+    with options.progress_of(arguments) as progress, store.working_directory(parent) as work:
         if where.engine != engine.HOST:
             progress.step("booting a virtual machine")
         job.measure(work, where, progress)
         progress.step("evaluating")
-        yield work, job.read(work)
+        result = job.read(work)
+        return store.name(work, parent, date, what), result
+
+
+def answer(
+    arguments: argparse.Namespace,
+    result: dict[str, Any],
+    directory: Path,
+    table: str,
+    there: str = "results and figures",
+) -> None:
+    """Print a result in DIRECTORY: as JSON, or its TABLE and what is THERE."""
+    if arguments.json:
+        print(json.dumps(result | {"directory": str(directory)}, indent=2))
+    else:
+        print(f"{table}\n\n{there}: {options.short(directory)}/")
 
 
 def run_scenario(arguments: argparse.Namespace) -> None:
-    job = Dumbbell(options.parse_scenario(arguments), datetime.now().astimezone())
-    with evaluated(arguments, job) as (work, result):
-        directory = store.publish(work, arguments.out.absolute(), job.date, result)
-        plots.draw(directory, result)
-    if arguments.json:
-        print(json.dumps(store.without_curves(result) | {"directory": str(directory)}, indent=2))
-        return
-    print(report.table(result))
-    print(f"\nresults and figures: {options.short(directory)}/")
+    what, date = options.parse_scenario(arguments), datetime.now().astimezone()
+    name = f"{what.topology}-{store.flow_set_name(what)}"
+    directory, result = finished(arguments, Dumbbell(what, date), date, name)
+    answer(arguments, store.without_curves(result), directory, report.table(result))
 
 
 def check_scenario(arguments: argparse.Namespace) -> None:

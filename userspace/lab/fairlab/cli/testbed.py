@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from fairlab import __version__
-from fairlab.cli.options import Command, add_output, add_seeds, seeds_of
+from fairlab.cli.options import Command, add_output, add_seeds, progress_of, seeds_of
 from fairlab.cli.verify import repeat
 from fairlab.model import testbed
 from fairlab.model.errors import CannotRunError, LabError, ReportedError, UsageError
@@ -22,7 +22,7 @@ from fairlab.results import measures, store, trust
 from fairlab.results.experiment import Experiment
 from fairlab.run import engine, exact
 from fairlab.run.experiment import MEASUREMENT, RUNNING
-from fairlab.run.progress import Progress, style_here
+from fairlab.run.progress import Progress
 
 HOLD, BROKEN, NOT_TRUSTED = 0, 1, CannotRunError.status
 CAPTURE = "packets.pcapng"
@@ -111,7 +111,7 @@ def test(arguments: argparse.Namespace) -> None:
         for run in runs:
             print(run.name())
         return
-    with contextlib.closing(Progress(style_here(arguments.quiet))) as progress:
+    with progress_of(arguments) as progress:
         others += [do(arguments, run, progress).to_json() for run in base]
         for run in runs:
             do(arguments, run, progress)
@@ -147,7 +147,7 @@ def do(arguments: argparse.Namespace, run: Run, progress: Progress) -> Run:
     what.build()
     guest = engine.Vm(engine.VIRTUAL, run.case.kernel, None, timeout=arguments.timeout)
     parent: Path = arguments.out.absolute()
-    now = datetime.now().astimezone().strftime("%Y-%m-%dT%H%M%S")
+    now = datetime.now().astimezone()
     # Programs are found from the file's directory, at the same place in each guest.
     with store.working_directory(parent) as work, contextlib.chdir(run.file.absolute().parent):
         try:
@@ -171,7 +171,7 @@ def do(arguments: argparse.Namespace, run: Run, progress: Progress) -> Run:
             repeat(record, work / "again", progress, arguments.timeout, work / CAPTURE)
         measures.write_tables(run.case, seen, work)
         store_raw(run.case, work)
-        final = store.name(work, parent, f"{now}-test-{run.file.stem}-{run.case.seed}")
+        final = store.name(work, parent, now, f"test-{run.file.stem}-{run.case.seed}")
         run.directory = str(final)
         (final / store.RESULT).write_text(json.dumps(run.to_json(), indent=1) + "\n")
     return run

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from fairlab.cli.measure import MEASURERS
-from fairlab.cli.options import Command, add_print
+from fairlab.cli.options import Command, add_print, progress_of
 from fairlab.model.errors import CannotRunError, ReportedError, UsageError
 from fairlab.results import store
 from fairlab.run import engine, exact
 from fairlab.run.engine import JOB
-from fairlab.run.progress import Progress, style_here
+from fairlab.run.progress import Progress
 from fairlab.slbn import simulated
 
 EXACT, DIFFERS = "exact", "differs"
@@ -335,7 +335,7 @@ def verify(arguments: argparse.Namespace) -> None:
     runs = chosen(arguments)
     build(runs)
     verdicts = []
-    with contextlib.closing(Progress(style_here(arguments.quiet))) as progress:
+    with progress_of(arguments) as progress:
         for run in runs:
             progress.step(f"repeating {run}")
             verdicts.append(judge(run, progress, arguments.timeout))

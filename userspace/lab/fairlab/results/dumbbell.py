@@ -8,7 +8,7 @@ from typing import Any
 
 from fairlab.model.scenario import FAIRFLOW, Scenario
 from fairlab.net import host
-from fairlab.results import store
+from fairlab.results import plots, store
 from fairlab.run import engine
 from fairlab.run.job import Job
 
@@ -34,6 +34,7 @@ class Dumbbell(Job[dict[str, Any]]):
     def read(self, work: Path) -> dict[str, Any]:
         result = store.evaluate(work, self.date, host.tree())
         store.write_flent(work, result)
+        plots.draw(work, result)
         return result
 
 

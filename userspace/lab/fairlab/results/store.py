@@ -114,16 +114,10 @@ def write_flent(directory: Path, result: dict[str, Any]) -> None:
     flentfile.write(result, directory / name, describe_more(result))
 
 
-def publish(work: Path, parent: Path, date: datetime, result: dict[str, Any]) -> Path:
-    """Rename WORK, which is complete, to a new result of RESULT's name and DATE."""
-    base = f"{date.strftime('%Y-%m-%dT%H%M%S')}-{result['scenario']['topology']}-{result['name']}"
-    return name(work, parent, base)
-
-
-def name(work: Path, parent: Path, base: str) -> Path:
-    """Rename WORK to BASE in PARENT, with a number if that exists."""
+def name(work: Path, parent: Path, date: datetime, what: str) -> Path:
+    """Rename WORK, which is complete, to DATE and WHAT in PARENT, with a number if that exists."""
     (work / JOB).unlink(missing_ok=True)
-    number = 1
+    base, number = f"{date:%Y-%m-%dT%H%M%S}-{what}", 1
     while True:
         final = parent / (base if number == 1 else f"{base}-{number}")
         try:
