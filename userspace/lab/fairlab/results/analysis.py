@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fairlab.model import headers
 from fairlab.model.background import FLOWS, Background, BackgroundReport, FlowRecord, read_report
@@ -111,8 +111,7 @@ class Measurement(Sampled):
         return found
 
 
-@dataclass(frozen=True)
-class Cut:
+class Cut(NamedTuple):
     """A reduction of a window at a loss: the time, the packets before and after."""
 
     time: float
@@ -193,6 +192,7 @@ def flow_results(m: Measurement, of_windows: list[Window]) -> list[dict[str, Any
     for n, flow in enumerate(m.scenario.flows):
         window = of_windows[n]
         cuts = [cut for cut in window.cuts if first <= cut.time <= last]
+        kept = [cut.after / cut.before for cut in cuts]
         mean = step_mean(window.time, window.cwnd, first, last)
         found.append(
             {
@@ -205,11 +205,7 @@ def flow_results(m: Measurement, of_windows: list[Window]) -> list[dict[str, Any
                 "received_bytes": m.reports[n].received_bytes,
                 "cwnd_mean": None if mean is None else round(mean, 1),
                 "cuts": len(cuts),
-                "cut_keeps": (
-                    round(statistics.median(cut.after / cut.before for cut in cuts), 3)
-                    if cuts
-                    else None
-                ),
+                "cut_keeps": round(statistics.median(kept), 3) if kept else None,
             }
         )
     return found
@@ -342,6 +338,7 @@ def series(m: Measurement, of_windows: list[Window]) -> dict[str, Any]:
     step = plot_interval(scenario.seconds)
     edges = [n * step for n in range(int(scenario.seconds / step) + 1)]
     shown = [n for n, t in enumerate(times) if 0 <= t <= scenario.seconds]
+    pings = [(when, took) for when, took in m.ping if 0 <= when <= scenario.seconds]
     what = scenario.background
     return {
         "interval": step,
@@ -363,15 +360,11 @@ def series(m: Measurement, of_windows: list[Window]) -> dict[str, Any]:
             "drops": [c["drops"][n] for n in shown],
         },
         "ping": {
-            "time": [round(when, 4) for when, _ in m.ping if 0 <= when <= scenario.seconds],
-            "ms": [took for when, took in m.ping if 0 <= when <= scenario.seconds],
+            "time": [round(when, 4) for when, _ in pings],
+            "ms": [took for _, took in pings],
         },
         "cwnd": [
-            {
-                "time": window.time,
-                "packets": window.cwnd,
-                "cuts": [[cut.time, cut.before, cut.after] for cut in window.cuts],
-            }
+            {"time": window.time, "packets": window.cwnd, "cuts": window.cuts}
             for window in of_windows
         ],
     }
@@ -381,9 +374,8 @@ def evaluate(m: Measurement) -> dict[str, Any]:
     """The results of a run, with its curves."""
     of_windows = windows(m)
     flows = flow_results(m, of_windows)
-    first, last = m.window
     return {
-        "window_seconds": [first, last],
+        "window_seconds": list(m.window),
         "flows": flows,
         "total": total_results(m, flows),
         "background": background_results(m),

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Experiments as jobs: what a study describes, an engine measures, and outcome.py reads."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ from fairlab.net import host
 from fairlab.results import outcome, trust
 from fairlab.results.outcome import Outcome
 from fairlab.run import engine
-from fairlab.run.experiment import MEASUREMENT
 from fairlab.run.job import Job
 
 # What a study takes the numbers of an experiment from.
@@ -48,6 +46,5 @@ class Experiment(Layout, Job[Outcome]):
         return outcome.read(self, work)
 
     def conditions(self, work: Path) -> dict[str, Any]:
-        document: dict[str, Any] = json.loads((work / MEASUREMENT).read_text())
-        lacking = outcome.check(outcome.load(self, work))
-        return trust.conditions(document, lacking)
+        seen = outcome.load(self, work)
+        return trust.conditions(seen.document, outcome.check(seen))

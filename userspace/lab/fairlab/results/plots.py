@@ -86,14 +86,15 @@ def _new(result: dict[str, Any], height: float, panels: int = 1) -> tuple[Any, l
 def _title(figure: Any, result: dict[str, Any], what: str) -> None:
     first, _ = result["window_seconds"]
     figure.suptitle(what, fontsize=12, fontweight="bold", x=0.01, ha="left")
-    more = store.describe_more(result)
-    lines = [store.describe(result), *([more] if more else [])]
-    where = "\n".join([*lines, f"grey: warm-up, the first {first:g} s, left out of means"])
+    grey = f"grey: warm-up, the first {first:g} s, left out of means"
+    where = "\n".join([*store.describe(result), grey])
     figure.axes[0].set_title(where, fontsize=8, color=GREY, loc="left")
 
 
-def _legend(axis: Any, title: str) -> None:
-    """Beside the plot, from its top downwards."""
+def _finish(axis: Any, label: str, title: str, top: float | None = None) -> None:
+    """LABEL the axis, from 0 to TOP, and put a legend beside the plot, from its top downwards."""
+    axis.set_ylabel(label)
+    axis.set_ylim(0, top)
     axis.legend(
         title=title, loc="upper left", bbox_to_anchor=(1.01, 1.02), alignment="left", borderpad=0
     )
@@ -122,9 +123,8 @@ def draw_throughput(result: dict[str, Any]) -> Any:
         bps, mean = result["series"]["background"]["bps"], found["carried"] * scenario["rate"]
         _mbits(axis, times, bps, "background", mean, linewidth=1.2, color=GREY)
     _level(axis, result["total"]["fair_share_bps"] / 1e6, "fair share")
-    axis.set_ylim(bottom=0)
-    axis.set_ylabel(f"throughput (Mbit/s, means of {result['series']['interval']:g} s)")
-    _legend(axis, "flow  (mean, Mbit/s)")
+    label = f"throughput (Mbit/s, means of {result['series']['interval']:g} s)"
+    _finish(axis, label, "flow  (mean, Mbit/s)")
     _title(figure, result, f"Throughput: Jain's index {result['total']['jain']:.3f}")
     return figure
 
@@ -168,8 +168,7 @@ def draw_cwnd(result: dict[str, Any]) -> Any:
             axis.text(1.01, 0.62, flow["label"], va="bottom", fontweight="bold", **side)
             axis.text(1.01, 0.55, words, va="top", fontsize=9, **side)
     if together:
-        axes[0].set_ylim(bottom=0)
-        _legend(axes[0], "flow")
+        _finish(axes[0], "", "flow")
     figure.supylabel("congestion window (packets)", fontsize=10)
     _title(figure, result, "Congestion windows" + ("" if together else ", each on its own scale"))
     return figure
@@ -198,9 +197,7 @@ def draw_queue(result: dict[str, Any]) -> Any:
         label=f"ping, less {base:g}",
     )
     _level(axis, delay["full"], "buffer full")
-    axis.set_ylim(0, 1.08 * max(delay["full"], delay["max"]))
-    axis.set_ylabel("queue delay (ms)")
-    _legend(axis, "ms")
+    _finish(axis, "queue delay (ms)", "ms", 1.08 * max(delay["full"], delay["max"]))
     total = result["total"]
     _title(
         figure, result, f"Queue at the bottleneck: {100 * total['loss']:.3f} % of the packets lost"
@@ -218,17 +215,13 @@ def draw_background(result: dict[str, Any]) -> Any:
     look = {"color": COLOURS[0], "linewidth": 1.2}
     _mbits(axes[0], times, curves["bps"], "came through", found["carried"] * rate, **look)
     _level(axes[0], found["asked"] * rate / 1e6, "asked for")
-    axes[0].set_ylabel("Mbit/s")
-    axes[0].set_ylim(bottom=0)
-    _legend(axes[0], "Mbit/s, with headers")
+    _finish(axes[0], "Mbit/s", "Mbit/s, with headers")
     if counted:
         mean = found["in_progress"]["mean"]
         axes[1].plot(
             times, curves["in_progress"], color=COLOURS[2], linewidth=1.2, label=f"mean {mean:.1f}"
         )
-        axes[1].set_ylabel("flows in progress")
-        axes[1].set_ylim(bottom=0)
-        _legend(axes[1], "flows")
+        _finish(axes[1], "flows in progress", "flows")
     _title(figure, result, f"Background: {100 * found['loss']:.3f} % of its packets lost")
     return figure
 

@@ -44,10 +44,8 @@ def table(result: dict[str, Any]) -> str:
     rows.append(["all", _mbits(total["throughput_bps"]), "", str(total["retransmits"]), "", "", ""])
     delay, ping = total["queue_delay_ms"], total["ping_ms"]
     marks = f", {total['marks']} marked" if result["scenario"]["ecn"] else ""
-    more = store.describe_more(result)
     lines = [
-        store.describe(result),
-        *([more] if more else []),
+        *store.describe(result),
         "",
         *aligned(rows),
         "",

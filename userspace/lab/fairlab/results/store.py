@@ -164,12 +164,13 @@ def without_curves(result: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in result.items() if name != "series"}
 
 
-def describe(result: dict[str, Any]) -> str:
-    """A line with the main parameters of the scenario."""
+def describe(result: dict[str, Any]) -> list[str]:
+    """Lines with the main parameters of the scenario, and with its qdiscs and background."""
     s, engine = result["scenario"], result["engine"]
     words = [s["topology"], units.format_rate(s["rate"]), f"rtt {units.format_time(s['rtt'])}"]
     words += [f"buffer {s['buffer']['text']}", f"{s['seconds']} s"]
-    return f"{', '.join(words)}; Linux {result['kernel']['release']}, {where(engine)}"
+    first = f"{', '.join(words)}; Linux {result['kernel']['release']}, {where(engine)}"
+    return [first, *filter(None, [describe_more(result)])]
 
 
 def where(engine: dict[str, Any]) -> str:
