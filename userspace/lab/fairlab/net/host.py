@@ -55,7 +55,8 @@ def require_root() -> None:
 
 
 def require_tools() -> None:
-    """Raise CannotRunError if a program or module that measuring needs is missing."""
+    """Raise CannotRunError if root, or a program or module that measuring needs, is missing."""
+    require_root()
     complete_path()
     find_plugins()
     missing = [program for program in PROGRAMS if not shutil.which(program)]

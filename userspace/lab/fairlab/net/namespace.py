@@ -13,7 +13,7 @@ import fcntl
 import os
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 CLONE_NEWNET = 0x40000000
@@ -92,17 +92,14 @@ def _ethtool(interface: str, command: int, value: int = 0) -> int:
     return data[1]
 
 
-def turn_offloads_off(interface: str) -> None:
-    for _, setter in OFFLOADS.values():
-        _ethtool(interface, setter, 0)
+def set_offloads(interface: str, on: Sequence[str]) -> None:
+    """Turn all offloads off but those that are to be ON.
 
-
-def turn_gso_on(interface: str) -> None:
-    """Let TCP give the interface many segments at once, which it splits before it sends them.
-
+    With GSO, TCP gives the interface many segments at once, which it splits before it sends them.
     Without TCP segmentation offload, only full packets pass the link.
     """
-    _ethtool(interface, OFFLOADS[GSO][1], 1)
+    for name, (_, setter) in OFFLOADS.items():
+        _ethtool(interface, setter, int(name in on))
 
 
 def offloads_on(interface: str) -> list[str]:

@@ -212,9 +212,7 @@ class Laboratory:
             for name, value in settings.items():
                 namespace.set_sysctl(f"ipv4/{name}", value)
             for end, _ in self.network.ends_of(node):
-                namespace.turn_offloads_off(end.interface)
-                if self.hosts.gso and node in self.network.hosts:
-                    namespace.turn_gso_on(end.interface)
+                namespace.set_offloads(end.interface, self._offloads(node))
             execute(["ip", "-batch", "-"], node, batch)
 
     def add_queues(self) -> None:
@@ -335,14 +333,17 @@ class Laboratory:
 
     def offloads_on(self, node: str) -> list[str]:
         """Offloads that are on and should not be: each as `interface: feature`."""
-        wanted = [namespace.GSO] if self.hosts.gso and node in self.network.hosts else []
         with self.inside(node):
             return [
                 f"{end.interface}: {name}"
                 for end, _ in self.network.ends_of(node)
                 for name in namespace.offloads_on(end.interface)
-                if name not in wanted
+                if name not in self._offloads(node)
             ]
+
+    def _offloads(self, node: str) -> list[str]:
+        """Those that interfaces of NODE are to have."""
+        return [namespace.GSO] if self.hosts.gso and node in self.network.hosts else []
 
     def try_qdisc(self, end: End, qdisc: Qdisc) -> None:
         """Add a qdisc to an interface and delete it again; raise LabError if tc refuses it."""

@@ -20,10 +20,10 @@ from pathlib import Path
 
 from fairlab.model.errors import CannotRunError
 
-TRACEFS = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
+TRACEFS = Path("/sys/kernel/tracing")
 OWN_EVENTS = {"bic": "tcp_bic/bic_window", "gaimd": "tcp_gaimd/gaimd_window"}
 COMMON_EVENT = "tcp/tcp_probe"
-STATE_EVENT = "tcp/tcp_cong_state_set"  # from Linux 5.19 on
+STATE_EVENT = "tcp/tcp_cong_state_set"
 
 # The largest event in the buffer, in bytes; the part of the free memory that a buffer may take.
 EVENT_BYTES = 160
@@ -89,16 +89,6 @@ def parse(text: str) -> Iterator[WindowEvent | StateEvent]:
             raise CannotRunError(f"cannot read this kernel's trace: {line.strip()}")
 
 
-def tracefs() -> Path:
-    """The directory of tracefs."""
-    for place in TRACEFS:
-        if (place / "instances").is_dir():
-            return place
-    raise CannotRunError(
-        "no tracefs in /sys/kernel/tracing: mount -t tracefs tracefs /sys/kernel/tracing"
-    )
-
-
 def buffer_size(rate: int, frame: int, seconds: float) -> int:
     """The buffer for a run, in bytes: an event for each packet at both ends, and some reserve."""
     packets = rate * seconds / (8 * frame)
@@ -112,8 +102,9 @@ class Tracer:
 
     def __init__(self, connections: list[tuple[str, int, int]], size: int) -> None:
         """CONNECTIONS: the congestion control, the sender's and the receiver's port of each."""
-        self.root = tracefs()
-        self.instance = self.root / "instances" / f"fairlab-{os.getpid()}"
+        if not (TRACEFS / "instances").is_dir():
+            raise CannotRunError(f"no tracefs in {TRACEFS}: mount -t tracefs tracefs {TRACEFS}")
+        self.instance = TRACEFS / "instances" / f"fairlab-{os.getpid()}"
         self.filters = self._filters(connections)
         self.size = size
         self._cleanup = contextlib.ExitStack()
@@ -131,7 +122,7 @@ class Tracer:
         return {event: " || ".join(words) for event, words in wanted.items() if self._has(event)}
 
     def _has(self, event: str) -> bool:
-        return (self.root / "events" / event).is_dir()
+        return (TRACEFS / "events" / event).is_dir()
 
     def __enter__(self) -> "Tracer":
         with contextlib.ExitStack() as stack:

@@ -30,7 +30,7 @@ from fairlab.model.qdisc import BOTTLENECK
 from fairlab.model.scenario import Scenario
 from fairlab.net import host
 from fairlab.results import analysis, flentfile, trust, validity
-from fairlab.run.dumbbell import MEASUREMENT, PING, TRACE
+from fairlab.run.dumbbell import MEASUREMENT, OUTPUTS, TRACE
 from fairlab.run.engine import JOB
 
 RESULT, RAW = "result.json", "raw"
@@ -103,9 +103,9 @@ def _keep_raw(work: Path) -> None:
     with (work / TRACE).open("rb") as source, gzip.open(raw / f"{TRACE}.gz", "wb", 6) as target:
         shutil.copyfileobj(source, target)
     (work / TRACE).unlink()
-    reports = [*work.glob("*-[0-9]*.json"), *work.glob("*.fair"), *work.glob("background-*.json")]
-    for name in (MEASUREMENT, PING, *(path.name for path in reports)):
-        (work / name).rename(raw / name)
+    for name in (MEASUREMENT, *OUTPUTS):
+        for path in work.glob(name):
+            path.rename(raw / path.name)
 
 
 def write_flent(directory: Path, result: dict[str, Any]) -> None:

@@ -47,6 +47,8 @@ MEASUREMENT, TRACE, PING = "measurement.json", "trace.txt", "ping.txt"
 # Reports of fairtraffic: of the source, of the sink.
 BACKGROUND = ("background-source", "background-sink")
 BACKGROUND_REPORTS = tuple(f"{name}.json" for name in BACKGROUND)
+#: What programs write, without what they print.
+OUTPUTS = (PING, "client-*.fair", "*-[0-9]*.json", "background-*.json")
 BACKGROUND_PORT = 5000
 #: The background's name, among those of flows.
 BESIDE = "the background"
@@ -84,7 +86,6 @@ def prepare(lab: Laboratory, scenario: Scenario, progress: Progress) -> dict[str
 
 def check(scenario: Scenario, progress: Progress) -> dict[str, Any]:
     """Make all checks before a run, on a network that is built for it."""
-    host.require_root()
     host.require_tools()
     preflight.look_up(scenario)
     progress.step("building the network")
@@ -144,13 +145,6 @@ class Traffic:
 
     def server_output(self, number: int) -> Path:
         return self.programs.output(f"server-{number + 1}.json")
-
-    def outputs(self) -> list[Path]:
-        """The reports of all programs."""
-        numbers = range(len(self.scenario.flows))
-        found = [path(n) for path in (self.client_output, self.server_output) for n in numbers]
-        beside = BACKGROUND_REPORTS if self.scenario.background else ()
-        return [*found, *map(self.programs.output, beside), self.programs.output(PING)]
 
     def start_servers(self) -> None:
         """Start the receiver of each flow, and wait until all listen."""
@@ -334,7 +328,6 @@ class Run:
 
 def measure(scenario: Scenario, directory: Path, progress: Progress) -> None:
     """Run a scenario; the raw data is left in DIRECTORY."""
-    host.require_root()
     host.require_tools()
     preflight.look_up(scenario)
     if scenario.background or scenario.sender == FAIRFLOW:
@@ -360,8 +353,9 @@ def measure(scenario: Scenario, directory: Path, progress: Progress) -> None:
             (directory / TRACE).write_text(tracer.read())
             trace_lost = tracer.lost()
             around = evidence.gather(lab, log, run.load, [flow.cc for flow in scenario.flows])
-        for output in run.traffic.outputs():
-            shutil.copy(output, directory)
+        for name in OUTPUTS:
+            for output in lab.scratch.glob(name):
+                shutil.copy(output, directory)
     names = [*scenario.labels, *([BESIDE] if scenario.background else [])]
     document = around | {
         "scenario": scenario.to_json(),

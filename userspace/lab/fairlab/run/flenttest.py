@@ -174,7 +174,6 @@ def lost_in_delays(lab: Laboratory) -> int:
 def measure(request: Request, directory: Path, progress: Progress) -> None:
     """Run a test of Flent's; its data file and the conditions are left in DIRECTORY."""
     scenario = request.scenario
-    host.require_root()
     host.require_tools()
     require()
     preflight.look_up(scenario)

@@ -269,12 +269,11 @@ def run(common: dict[str, str], specific: dict[str, str]) -> dict[str, Any]:
                 meter = Meter(interval, 8e-6, "10^6bits/s")
                 upload = request.test == "TCP_STREAM"
                 ours = (send if upload else receive)(end, request, meter)
-                took = meter.elapsed()
                 theirs = _answer(lines.readline(MAX_LINE))
                 local, remote = ("LOCAL", ours), ("REMOTE", theirs)
                 (source, sent), (sink, received) = (local, remote) if upload else (remote, local)
                 found = {
-                    "THROUGHPUT": ours["bytes"] * 8e-6 / max(took, 1e-9),
+                    "THROUGHPUT": ours["rate"],
                     "PROTOCOL": "TCP",
                     "DIRECTION": "Send" if upload else "Recv",
                     "TRANSPORT_MSS": ours["mss"],
