@@ -73,7 +73,6 @@ def test_all_options_are_in_the_man_page() -> None:
             ("no topology 'ring'; there are: dumbbell",),
         ),
         (("run", "dumbbell", "--flows", "b!c"), ("flow 'b!c': must be CC",)),
-        ((*RUN, "--rate", "fast"), ("'fast' is not a number with a unit",)),
         ((*RUN, "--rate", "50"), ("rate '50': needs a unit", "50mbit")),
         ((*RUN, "--rtt", "60"), ("time '60': needs a unit", "60ms")),
         ((*RUN, "--buffer", "big"), ("buffer 'big': must be like 1bdp",)),
@@ -82,8 +81,6 @@ def test_all_options_are_in_the_man_page() -> None:
         ((*RUN, "--time", "10", "--warmup", "9.5"), ("warm-up 9.5 s",)),
         ((*RUN, "--seed", "x"), ("invalid int value: 'x'",)),
         ((*RUN, "--qdisc", "left:fq"), ("no link 'left'; there are: bottleneck, reverse",)),
-        ((*RUN, "--qdisc", "fq,;"), ("';' must be KEY=VALUE or a word",)),
-        ((*RUN, "--qdisc", "prio"), ("a prio cannot be limited at the bottleneck",)),
         (
             (*RUN, "--qdisc", "sfq", "--qdisc", "drr_fq"),
             ("more than one qdisc for the link 'bottleneck'",),
@@ -94,7 +91,6 @@ def test_all_options_are_in_the_man_page() -> None:
         ),
         ((*RUN, "--qdisc", "bfifo,limit=100"), ("buffer limit 100 is 100 bytes: must hold",)),
         ((*RUN, "--background", "half"), ("background 'half': must be a fraction",)),
-        ((*RUN, "--background", "0"), ("background 0: must be above 0 and at most 0.95",)),
         ((*RUN, "--background", "0.96"), ("must be above 0 and at most 0.95",)),
         ((*RUN, "--background-mean", "9kb"), ("--background-mean needs --background",)),
         (

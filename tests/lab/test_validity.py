@@ -33,18 +33,10 @@ def test_good_run_is_accepted(tmp_path: Path) -> None:
     assert validity.busy_rate(measurement) == pytest.approx(50e6, rel=1e-3)
 
 
-def at_speed(document: Document, factor: float) -> None:
-    """Send the same bytes FACTOR times as fast."""
-    times = document["columns"]["time"]
-    times[:] = [t / factor for t in times]
-
-
-def slower(document: Document) -> None:
-    at_speed(document, 0.97)
-
-
 def faster(document: Document) -> None:
-    at_speed(document, 1.03)
+    """Send the same bytes in less time; test_gate.py has a slower run."""
+    times = document["columns"]["time"]
+    times[:] = [t / 1.03 for t in times]
 
 
 def busy(document: Document) -> None:
@@ -67,12 +59,7 @@ def otherwise_counted(document: Document) -> None:
 @pytest.mark.parametrize(
     ("change", "status", "message"),
     [
-        (
-            slower,
-            3,
-            "the bottleneck sent 48.5 Mbit/s while packets waited, instead of 50mbit",
-        ),
-        (faster, 3, "the bottleneck sent 51.5 Mbit/s"),
+        (faster, 3, "the bottleneck sent 51.5 Mbit/s while packets waited, instead of 50mbit"),
         (busy, 3, "idle for only 2.5 % of the run"),
         (robbed, 3, "the host took 10 % of this machine's CPU away"),
         (paused, 3, "this machine stood still for 1.6 s"),
