@@ -189,7 +189,6 @@ def test_analysis_of_made_up_data() -> None:
     assert seen.growth("drops") == pytest.approx(8)
     assert seen.loss == pytest.approx(8 / (8 + 10_000_000 / 8 / seen.what.frame * 8), rel=0.01)
     assert seen.goodputs("a") == pytest.approx([4e6, 4e6])
-    assert seen.goodputs("a", "bic") == []
     assert seen.goodput("a", 0, 0.0, 1.0) == pytest.approx(4e6)
     edges, rates = seen.rates("a", 0, 0.5)
     assert list(edges) == pytest.approx([2.5 + 0.5 * n for n in range(16)])

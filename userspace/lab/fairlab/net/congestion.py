@@ -24,9 +24,9 @@ def registered() -> list[str]:
     return (SYSCTL / "tcp_available_congestion_control").read_text().split()
 
 
-def loadable(modules: Path | None = None) -> list[str]:
+def loadable() -> list[str]:
     """The congestion controls that have a module."""
-    index = (modules or Path("/lib/modules", os.uname().release)) / "modules.dep"
+    index = Path("/lib/modules", os.uname().release, "modules.dep")
     if not index.exists():
         return []
     pattern = re.compile(r"^(?:\S*/)?(?:net/ipv4|updates|extra)/(?:\S*/)?tcp_(\w+)\.ko\b", re.M)

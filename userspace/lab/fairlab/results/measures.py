@@ -34,9 +34,8 @@ SHOWN = {RATE: (1e-6, " Mbit/s"), TIME: (1e3, " ms"), PART: (100.0, " %"), PLAIN
 
 @dataclass(frozen=True)
 class Flow:
-    """A flow: its group, its report, and its samples with its start and its end."""
+    """A flow: its report, and its samples with its start and its end."""
 
-    group: str
     report: Mapping[str, Any]
     rows: Any
 
@@ -62,7 +61,7 @@ def flows(case: Case, seen: Outcome, who: str = "") -> list[Flow]:
         rows = seen.rows[group]
         for n, report in enumerate(seen.heads[group]["flows"]):
             if report["kind"] != UDP:
-                found.append(Flow(group, report, rows[rows["flow"] == n]))
+                found.append(Flow(report, rows[rows["flow"] == n]))
     return found
 
 

@@ -160,14 +160,10 @@ class Outcome(Sampled):
         before, after = numpy.interp((first, last), seen.time, seen.acked)
         return float(8 * (after - before) / (last - first))
 
-    def goodputs(self, group: str, cc: str | None = None) -> list[float]:
-        """The goodput of each TCP flow of a group, or of those under CC."""
+    def goodputs(self, group: str) -> list[float]:
+        """The goodput of each TCP flow of a group."""
         kinds = self.what.kinds()[group]
-        return [
-            self.goodput(group, n)
-            for n, kind in enumerate(kinds)
-            if kind != UDP and cc in (None, kind)
-        ]
+        return [self.goodput(group, n) for n, kind in enumerate(kinds) if kind != UDP]
 
     def rates(self, group: str, number: int, step: float) -> tuple[Any, Any]:
         """A flow's goodput over time: means over STEP seconds, and the ends of these steps."""
