@@ -11,7 +11,9 @@ import dataclasses
 import itertools
 import json
 import statistics
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fairlab.figures.studies import slbn
@@ -25,7 +27,7 @@ from fairlab.slbn.experiment import TCP_PART, Flow
 from fairlab.slbn.mesh import Mesh, Wire
 from fairlab.slbn.network import trunks
 from fairlab.slbn.record import Record
-from fairlab.slbn.sessions import Plan, Recording
+from fairlab.slbn.sessions import Plan
 from fairlab.slbn.sessions_analysis import Comparison, summary
 from fairlab.slbn.sessions_plan import Churn, Loss, Session
 from matplotlib.figure import Figure
@@ -195,12 +197,14 @@ def made_up_record() -> Record:
     return Record(PLAN.experiment(), document, [], [], {})
 
 
-def made_up() -> Recording:
-    return Recording.of(PLAN, made_up_record())
+def made_up(more: Sequence[tuple[float, int, int]] = (), **changes: Any) -> Comparison:
+    """That run with MORE rates."""
+    document = made_up_record().document
+    return Comparison(PLAN, document | {"rates": [*document["rates"], *more]} | changes)
 
 
 def test_max_min_reference_follows_joins_and_leaves() -> None:
-    comparison = Comparison(made_up())
+    comparison = made_up()
     assert comparison.reference(0.5).rates == {0: CAPACITY}
     assert comparison.reference(1.5).rates == {0: 4e6, 1: 4e6, 2: 4e6}
     assert comparison.reference(3).rates == {0: 6e6, 1: 6e6}
@@ -209,7 +213,7 @@ def test_max_min_reference_follows_joins_and_leaves() -> None:
 
 
 def test_errors_of_assigned_rates() -> None:
-    comparison = Comparison(made_up())
+    comparison = made_up()
     early = comparison.errors(1.05)
     # The first session still has its old rate; the others have none yet.
     assert list(early.sessions) == pytest.approx([200])
@@ -223,7 +227,7 @@ def test_errors_of_assigned_rates() -> None:
 
 
 def test_settling_control_traffic_and_queues() -> None:
-    comparison = Comparison(made_up())
+    comparison = made_up()
     assert comparison.settled(2, 4) == pytest.approx(LATE)
     assert comparison.settled(1, 2) == pytest.approx(LATE)
     assert (comparison.bits_off, comparison.bits_over) == (0, 0)
@@ -236,22 +240,18 @@ def test_settling_control_traffic_and_queues() -> None:
 
 
 def test_wrong_and_late_rates_are_found() -> None:
-    recording = made_up()
-    recording.rates.append((3.5, 0, CAPACITY))
-    comparison = Comparison(recording)
+    wrong, right = (3.5, 0, CAPACITY), (3.8, 0, CAPACITY // 2)
+    comparison = made_up([wrong])
     assert comparison.settled(2, 4) is None
     assert max(comparison.errors(3.6).sessions) == pytest.approx(100)
     assert comparison.overshoot == pytest.approx(0.5)
-    recording.rates.append((3.8, 0, CAPACITY // 2))
-    assert Comparison(recording).settled(2, 4) == pytest.approx(1.8)
-    recording.last[0] = (CAPACITY // 2 + 7, 1, 0, 1, 1)
-    assert (Comparison(recording).bits_off, Comparison(recording).bits_over) == (7, 7)
+    assert made_up([wrong, right]).settled(2, 4) == pytest.approx(1.8)
+    comparison.last[0] = (CAPACITY // 2 + 7, 1, 0, 1, 1)
+    assert (comparison.bits_off, comparison.bits_over) == (7, 7)
 
 
 def test_sessions_of_a_failed_node_do_not_count() -> None:
-    recording = made_up()
-    recording.died = [(3, "a")]
-    comparison = Comparison(recording)
+    comparison = made_up(died=[(3, "a")])
     assert comparison.reference(3.5).rates == {}
     assert comparison.last_change == 3
 
@@ -333,7 +333,7 @@ def test_growing_queue_is_measured(tmp_path: Path) -> None:
     network = Mesh("two", ("a", "b"), (Wire("a", "b", 1_000_000, 10_000),))
     plan = Plan(network, (Session("a", "b", 0),), 1, packet=2000)
     crowded = dataclasses.replace(plan, overbooked=2.0)
-    comparison = Comparison(crowded.run(tmp_path, GUEST, QUIET))
+    comparison = crowded.run(tmp_path, GUEST, QUIET)
     assert statistics.fmean(longest for _, longest in comparison.queue_ms(0.5)) > 100
 
 

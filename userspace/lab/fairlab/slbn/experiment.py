@@ -4,7 +4,7 @@
 `fairlab compare`, `fairlab backbone` and the figures of SLBN describe their runs by it.  guest.py
 measures it; record.py reads what that has left.
 
-The workload are flows, which fairflow sends by plan, or what DRIVE does (sessions_guest.py).
+The workload are flows, which fairflow sends by plan, or what DRIVE does (sessions.py).
 """
 
 from collections.abc import Callable, Mapping

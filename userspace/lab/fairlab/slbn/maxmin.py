@@ -98,6 +98,12 @@ def rates(capacity: Mapping[str, int], sessions: Mapping[Key, Session]) -> dict[
     return solve(capacity, sessions).rates
 
 
+def last(steps: Sequence[tuple[float, int]], when: float) -> int:
+    """The value of the step function STEPS at WHEN; before the first, 0."""
+    place = bisect_right(steps, when, key=lambda step: step[0])
+    return steps[place - 1][1] if place else 0
+
+
 class OverTime(Generic[Value]):
     """What is so from each of TIMES on, computed once when it is needed; nothing is so BEFORE."""
 

@@ -11,13 +11,14 @@ A link is a bottleneck at t if it limits a session in the reference.
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from fairlab.results.statistics import percentile
 from fairlab.slbn import maxmin
-from fairlab.slbn.sessions import Recording
+from fairlab.slbn.sessions_plan import Sessions
 
 #: slbnd ignores rate changes of up to 2**-16 of the rate, and of up to 64 bit/s (rounding).  These
 #: tolerances are larger than both: relative, and in bit/s.
@@ -46,11 +47,27 @@ class Errors:
 
 
 class Comparison:
-    """Compares the assigned rates of a run with the max-min reference over time."""
+    """Compares the assigned rates of a run with the max-min reference over time.
 
-    def __init__(self, recording: Recording) -> None:
-        self.recording = recording
-        self.plan = recording.plan
+    Times are from the run's start [s], sessions are their numbers.
+    """
+
+    def __init__(self, plan: Sessions, recorded: Mapping[str, Any]) -> None:
+        """RECORDED: what guest.py and sessions.py have recorded."""
+        self.plan = plan
+        #: requests: (when, session, demand; None: unlimited; 0: leave)
+        self.asked: list[tuple[float, int, int | None]] = recorded["asked"]
+        #: assigned rates: (when, session, rate)
+        self.rates: list[tuple[float, int, int]] = recorded["rates"]
+        #: agents that were killed: (when, router)
+        self.died: list[tuple[float, str]] = recorded["died"]
+        #: at the end, of each active session: rate, cycles, retries, round-trip time [ns], hops
+        self.last: dict[int, Sequence[int]] = {int(n): one for n, one in recorded["last"].items()}
+        #: sent data packets
+        self.sent: int = recorded["sent"]
+        #: times of samples, and of each link at these times the columns of Sampler
+        self.times: list[float] = recorded["times"]
+        self.wires: dict[str, dict[str, list[int]]] = recorded["wires"]
         self.capacity = self.plan.capacity()
         self.paths = [
             self.plan.mesh.path(session.source, session.destination)
@@ -68,7 +85,7 @@ class Comparison:
         self.active = maxmin.OverTime[dict[int, int | None]](found, found.__getitem__, {})
         self._reference = maxmin.OverTime(found, self._solve, Reference({}, frozenset()))
         self.steps: dict[int, list[tuple[float, int]]] = {}
-        for when, number, rate in recording.rates:
+        for when, number, rate in self.rates:
             self.steps.setdefault(number, []).append((when, rate))
 
     @property
@@ -76,11 +93,11 @@ class Comparison:
         """(when, session, demand); 0: it leaves, or its agent dies."""
         ended = [
             (when, number, 0)
-            for when, node in self.recording.died
+            for when, node in self.died
             for number, session in enumerate(self.plan.sessions)
             if session.source == node
         ]
-        return [*self.recording.asked, *ended]
+        return [*self.asked, *ended]
 
     @property
     def last_change(self) -> float:
@@ -99,9 +116,7 @@ class Comparison:
 
     def assigned_at(self, number: int, when: float) -> int:
         """The rate that a session has at WHEN [bit/s]; 0: none yet."""
-        steps = self.steps.get(number, [])
-        place = bisect_right(steps, when, key=lambda step: step[0])
-        return steps[place - 1][1] if place else 0
+        return maxmin.last(self.steps.get(number, []), when)
 
     def errors(self, when: float) -> Errors:
         reference = self.reference(when)
@@ -127,7 +142,7 @@ class Comparison:
         assigned: dict[int, int] = {}
         # A session that leaves or whose agent dies uses its rate no more.
         ends = [(when, number, 0) for when, number, demand in self.requests if demand == 0]
-        steps = [*self.recording.rates, *ends]
+        steps = [*self.rates, *ends]
         most = 0.0
         # At the same moment rates fall first: notifications of several agents have no order.
         for when, number, rate in sorted(steps, key=lambda step: (step[0], step[2] > 0)):
@@ -165,7 +180,7 @@ class Comparison:
     def final_rates(self) -> dict[int, tuple[int, float]]:
         """The final rate of each session, and its max-min rate [bit/s]."""
         expected = self.reference(self.plan.seconds).rates
-        return {number: (self.recording.last[number][0], rate) for number, rate in expected.items()}
+        return {number: (self.last[number][0], rate) for number, rate in expected.items()}
 
     @property
     def bits_off(self) -> float:
@@ -188,14 +203,13 @@ class Comparison:
 
     def control_share(self, begin: float, end: float) -> float:
         """Control packets, as a fraction of the assigned rates summed over all links."""
-        times = self.recording.times
+        times = self.times
         first, last = (
             min(range(len(times)), key=lambda n: abs(times[n] - t)) for t in (begin, end)
         )
         took = times[last] - times[first]
         control = sum(
-            8 * (kept["control"][last] - kept["control"][first])
-            for kept in self.recording.wires.values()
+            8 * (kept["control"][last] - kept["control"][first]) for kept in self.wires.values()
         )
         assigned = sum(
             self.assigned_at(number, end) * len(self.paths[number])
@@ -208,24 +222,24 @@ class Comparison:
 
         Over the quarter of a second before, or since the last sample if that is longer.
         """
-        times, rates = self.recording.times, self.plan.mesh.rates
+        times, rates = self.times, self.plan.mesh.rates
         found = []
         for n in range(1, len(times)):
             first = max(0, min(n - 1, bisect_right(times, times[n] - WINDOW)))
             took = times[n] - times[first]
             worst = max(
                 8 * (kept["control"][n] - kept["control"][first]) / took / rates[link]
-                for link, kept in self.recording.wires.items()
+                for link, kept in self.wires.items()
             )
             found.append((times[n], worst))
         return found
 
     def queue_ms(self, begin: float = 0.0) -> list[tuple[float, float]]:
         """At each sample from BEGIN on: the longest queueing delay of a link [ms]."""
-        rates, wires = self.plan.mesh.rates, self.recording.wires
+        rates = self.plan.mesh.rates
         return [
-            (when, max(8000 * kept["held"][n] / rates[link] for link, kept in wires.items()))
-            for n, when in enumerate(self.recording.times)
+            (when, max(8000 * kept["held"][n] / rates[link] for link, kept in self.wires.items()))
+            for n, when in enumerate(self.times)
             if when >= begin
         ]
 

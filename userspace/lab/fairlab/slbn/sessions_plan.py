@@ -10,7 +10,7 @@ can send data packets of a fixed size, paced at the assigned rate, from its firs
 leaves.
 
 A run is a list of timed events, including failures: links that lose control packets for a time,
-agents that are killed.  sessions_guest.py runs it; sessions_analysis.py compares the rates with
+agents that are killed.  sessions.py runs it; sessions_analysis.py compares the rates with
 max-min rates.
 
 burst() is the pattern of the paper's experiments: many sessions join in a short time, later some

@@ -27,7 +27,7 @@ from fairlab.figures.study import Case, Data, Measured, Numbers, Row, Study
 from fairlab.results import plots
 from fairlab.results.statistics import percentile
 from fairlab.slbn import abilene, geant, sessions_plan, sessions_tcp
-from fairlab.slbn.sessions import Plan, Recording
+from fairlab.slbn.sessions import Plan
 from fairlab.slbn.sessions_analysis import Comparison, summary
 from fairlab.slbn.sessions_plan import Churn, Loss
 from fairlab.slbn.sessions_tcp import TcpOutcome, TcpPlan
@@ -127,16 +127,16 @@ class Backbone(OneForm):
     #: at most what is drawn [s]
     until: float
 
-    def reduce(self, case: Case, outcome: Recording) -> Numbers:
-        comparison, end, mesh = Comparison(outcome), outcome.plan.seconds, outcome.plan.mesh
-        queues, peaks = comparison.queue_ms(), comparison.control_peaks()
-        rates = [rate for rate, _ in comparison.final_rates.values()]
-        return errors_of(comparison, comparison.last_change, end) | {
+    def reduce(self, case: Case, outcome: Comparison) -> Numbers:
+        end, mesh = outcome.plan.seconds, outcome.plan.mesh
+        queues, peaks = outcome.queue_ms(), outcome.control_peaks()
+        rates = [rate for rate, _ in outcome.final_rates.values()]
+        return errors_of(outcome, outcome.last_change, end) | {
             "sessions": len(outcome.last),
-            "last_change": round(comparison.last_change, 4),
+            "last_change": round(outcome.last_change, 4),
             "longest_ms": round(longest_ms(mesh.nodes, mesh.round_trip_us), 2),
-            "overshoot": round(comparison.overshoot, 6),
-            "control": round(comparison.control_share(end - 1, end), 5),
+            "overshoot": round(outcome.overshoot, 6),
+            "control": round(outcome.control_share(end - 1, end), 5),
             "peaks": [[round(when, 3), round(part, 5)] for when, part in peaks],
             "link_control": round(max(part for _, part in peaks), 5),
             "queue": [[round(when, 3), round(longest, 3)] for when, longest in queues],
@@ -340,19 +340,18 @@ class Levels(OneForm):
             found.append(Case(name, plan))
         return found
 
-    def reduce(self, case: Case, outcome: Recording) -> Numbers:
+    def reduce(self, case: Case, outcome: Comparison) -> Numbers:
         plan = outcome.plan
-        comparison = Comparison(outcome)
         leaves = sorted({session.leave for session in plan.sessions if session.leave})
         took: list[float | None] = []
         off = 0.0
         for leave in leaves:
             joins = (one for one in outcome.asked if one[2] != 0)
             last = max(when for when, n, _ in joins if plan.sessions[n].leave == leave)
-            took.append(comparison.settled(last, leave))
-            exact = comparison.reference(last).rates
+            took.append(outcome.settled(last, leave))
+            exact = outcome.reference(last).rates
             off = max(
-                off, *(abs(comparison.assigned_at(n, leave) - rate) for n, rate in exact.items())
+                off, *(abs(outcome.assigned_at(n, leave) - rate) for n, rate in exact.items())
             )
         levels = len(plan.mesh.nodes) - 2
         trip = 4 * plan.mesh.wires[0].delay / 1000
@@ -603,16 +602,16 @@ class Healing(Study):
             found += [Case(f"loss-{form}", loss), Case(f"death-{form}", death)]
         return found
 
-    def reduce(self, case: Case, outcome: Recording) -> Numbers:
-        comparison, end = Comparison(outcome), outcome.plan.seconds
+    def reduce(self, case: Case, outcome: Comparison) -> Numbers:
+        end = outcome.plan.seconds
         since = outcome.plan.losses[0].end if outcome.plan.losses else outcome.died[0][0]
         # Not before the last change, which may be during the loss.
-        since = max(since, comparison.last_change)
-        found = errors_of(comparison, since, end)
+        since = max(since, outcome.last_change)
+        found = errors_of(outcome, since, end)
         del found["waiting"]
         return found | {
             "since": round(since, 4),
-            "sessions": len(comparison.final_rates),
+            "sessions": len(outcome.final_rates),
             "retries": sum(one[2] for one in outcome.last.values()),
         }
 
