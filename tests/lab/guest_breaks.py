@@ -36,7 +36,7 @@ from fairlab.run import dumbbell, experiment, flenttest, flows
 from fairlab.run.progress import Progress
 from fairlab.slbn import (
     backbone,
-    backbone_report,
+    backbone_analysis,
     guest,
     sessions,
     sessions_tcp,
@@ -110,7 +110,7 @@ def of_backbone(variant: str) -> Pipeline:
     plan = backbone.Plan(5_000_000, 14, (variant,))
 
     def check(work: Path) -> None:
-        backbone_report.check(plan, variant, backbone.read(plan, variant, work))
+        backbone_analysis.Run.read(plan, variant, work).check()
 
     return Pipeline(lambda work: backbone.measure(plan, work, QUIET), check, 5)
 

@@ -28,6 +28,7 @@ from fairlab.slbn import (
     experiment,
     maxmin,
 )
+from fairlab.slbn.backbone_analysis import Run
 from fairlab.slbn.maxmin import Session
 from fairlab.slbn.mesh import link_name
 from fairlab.slbn.network import access, address_of, trunks
@@ -301,7 +302,6 @@ def test_queues_of_links() -> None:
 
 def test_the_longest_path() -> None:
     assert PATHS.longest == pytest.approx(0.072, abs=1e-4)
-    assert backbone.slots(abilene.SYMMETRIC) == backbone.HOPS
     for routing in abilene.ROUTINGS.values():
         assert routing.most_hops() < backbone.slots(routing) <= routing.most_hops() + 2
 
@@ -315,28 +315,30 @@ class Fake:
     late: float = 0.1  # seconds until agents tell
 
 
-def sessions_of(plan: backbone.Plan) -> list[backbone_analysis.Session]:
-    started = [[float(plan.times(part)[0]) for part in flow.parts] for flow in backbone.FLOWS]
-    measured = {"started": started, "paths": dataclasses.asdict(PATHS)}
-    return backbone_analysis.planned_sessions(plan, measured)
+def run_of(measured: dict[str, Any], plan: backbone.Plan = PLAN) -> Run:
+    return Run(plan, "slbn", measured)
 
 
-def max_min_reference(plan: backbone.Plan) -> backbone_analysis.Reference:
-    oracle = backbone_analysis.Oracle(plan, backbone.VARIANTS["slbn"], PATHS)
-    return oracle.reference(sessions_of(plan), acks=False)
+#: A run of which only the plan is known, and its sessions.
+PLANNED = run_of({"paths": dataclasses.asdict(PATHS)})
+SESSIONS = PLANNED.planned_sessions
+
+
+def max_min_reference() -> backbone_analysis.Reference:
+    return backbone_analysis.reference_of(PATHS, PLANNED.capacity(), SESSIONS)
 
 
 def fake_events(fake: Fake, reference: backbone_analysis.Reference) -> list[tuple[Any, ...]]:
     """The agents' events: each flow's rate when the reference changes, and the flow's end."""
     found: list[tuple[Any, ...]] = []
-    for session in sessions_of(PLAN):
+    for session in SESSIONS:
         flow, (own, port) = backbone.FLOWS[session.flow], backbone_analysis.ports(session.flow)
         router = access(flow.source)
         for moved in reference.times:
             if not session.since <= moved < session.until:
                 continue
             rate = round((1 + fake.assigned_off) * reference.at(moved)[session.flow])
-            demand = backbone_analysis.last(session.demands, moved) or PLAN.rate
+            demand = maxmin.last(session.demands, moved) or PLAN.rate
             rtt = round(1e9 * fake.late)
             when = moved + fake.late
             found.append((when, router, session.flow, own, port, demand, rate, rtt, False))
@@ -347,14 +349,14 @@ def fake_events(fake: Fake, reference: backbone_analysis.Reference) -> list[tupl
 
 def fake_run(fake: Fake = Fake()) -> dict[str, Any]:  # noqa: B008 (it cannot be changed)
     """A run with what is wrong in it."""
-    reference = max_min_reference(PLAN)
+    reference = max_min_reference()
     goodput = []
     for number, flow in enumerate(backbone.FLOWS):
         begin, end = PLAN.times(flow.parts[0])[0], PLAN.times(flow.parts[-1])[1]
         seconds = []
         for second in range(begin, end):
             allowed = (1 + fake.assigned_off) * reference.mean(number, second, second + 1)
-            sends = PLAN.sends(flow, second) or PLAN.rate
+            sends = SESSIONS[number].demand(second) or PLAN.rate
             rate = (1 + fake.got) * flow.payload_part * min(allowed, sends)
             seconds.append((float(second), second + 1.0, rate))
         goodput.append(seconds)
@@ -370,10 +372,10 @@ def fake_run(fake: Fake = Fake()) -> dict[str, Any]:  # noqa: B008 (it cannot be
         "control": [n // 50 * 1514 for n in packets],
     }
     return {
-        "started": [[float(PLAN.times(part)[0]) for part in flow.parts] for flow in backbone.FLOWS],
         "goodput": goodput,
-        "retransmits": [7] * len(backbone.FLOWS),
-        "heads": [{"kind": backbone.FLOWS[n].kind, "sent": 1} for n in backbone.NUMBERS],
+        "heads": [
+            {"kind": backbone.FLOWS[n].kind, "sent": 1, "retransmits": 7} for n in backbone.NUMBERS
+        ],
         "totals": [
             {"got": 10**6, "segments": 1000}
             if flow.kind != experiment.UDP
@@ -418,22 +420,22 @@ def test_queues_that_may_drain_between_samples_show_no_rate() -> None:
     run = fake_run()
     for kept in run["wires"].values():
         kept["held"] = [round(0.05 * PLAN.rate / 8)] * len(kept["held"])
-    assert backbone_report.check(PLAN, "pfifo", run) == []
+    assert Run(PLAN, "pfifo", run).check() == []
     for kept in run["wires"].values():
         kept["held"] = [round(0.3 * PLAN.rate / 8)] * len(kept["held"])
     with pytest.raises(CannotRunError, match="sent 2.0 Mbit/s while packets waited"):
-        backbone_report.check(PLAN, "pfifo", run)
+        Run(PLAN, "pfifo", run).check()
 
 
 def passed(measured: dict[str, Any]) -> list[bool]:
-    backbone_report.check(PLAN, "slbn", measured)
-    found = backbone_report.evaluate_variant(PLAN, "slbn", measured)
-    return [ok for ok, _ in backbone_report.checks(found)]
+    run = run_of(measured)
+    run.check()
+    return [ok for ok, _ in backbone_report.checks(backbone_report.evaluate_variant(run))]
 
 
 def test_max_min_rates_by_hand() -> None:
     """Of 3.8 Mbit/s each: worked out by hand for each part of the time."""
-    reference = max_min_reference(PLAN)
+    reference = max_min_reference()
     tenth, third = 3.8e6 / 10, 3.8e6 / 3
     # sea-nyc, lax-nyc, hou-chi, hou-atl, nyc-lax, sea-atl, chi-nyc, atl-nyc
     expected: list[tuple[int, list[float | None]]] = [
@@ -452,8 +454,10 @@ def test_max_min_rates_by_hand() -> None:
 
 def test_acknowledgements_have_a_share() -> None:
     """They take from the flow the other way, and it from them."""
-    oracle = backbone_analysis.Oracle(PLAN, backbone.VARIANTS["pfifo"], PATHS)
-    rates = oracle.with_acks(frozenset({(1, False, None), (4, False, None)}))
+    always = (0.0, 1.0)
+    sessions = [backbone_analysis.Session(n, False, *always, always) for n in (1, 4)]
+    capacity = dict.fromkeys(PATHS.used, PLAN.rate)
+    rates = backbone_analysis.reference_of(PATHS, capacity, sessions, acks=True).at(0)
     part = 66 / 3028
     assert rates[1] == pytest.approx(4e6 / (1 + part), rel=1e-4)
     assert rates[4] == pytest.approx(rates[1], rel=1e-4)
@@ -461,25 +465,25 @@ def test_acknowledgements_have_a_share() -> None:
 
 def test_losses_and_delays_of_a_run() -> None:
     """By hand: 2000 of UDP's packets are sent, 1800 arrive."""
-    measured = fake_run()
-    found = backbone_report.whole_run(PLAN, measured)
+    run = run_of(fake_run())
+    found = backbone_report.whole_run(run)
     assert found["loss"] == pytest.approx(0.05)
     assert found["loss_tcp"] == pytest.approx(1 - (19_000 - 1800) / (20_000 - 2000))
     # One of the two sends 1.2 times the link's rate.
     assert found["loss_below"] == pytest.approx(0.1)
-    assert found["retransmitted"] == pytest.approx(7 * 8 / 6000)
+    assert found["retransmitted"] == pytest.approx(7 * 9 / 6000)
     # The empty paths take from 10 to 40 ms.
-    shortest, longest = sorted(abilene.delay_of(PATHS.of(n)) / 1000 for n in (3, 6))
+    shortest, longest = sorted(abilene.WHOLE.delay_of(PATHS.of(n)) / 1000 for n in (3, 6))
     assert 0 < shortest < longest
     assert found["udp50"] == pytest.approx(max(0, 10 - shortest), abs=1)
     assert found["udp99"] == pytest.approx(50 - shortest, abs=0.01)
-    shares, below = backbone_report.fair_shares(PLAN, measured)
+    shares, below = backbone_report.fair_shares(run)
     assert [backbone.FLOWS[n].label for n in below] == ["hou-atl udp"]
     # In the first 20 s a fifth of the link, then 45 %.
     payload = backbone.FLOWS[3].payload_part
     assert shares[3] == pytest.approx(4e6 / 8 * payload * (0.2 * 20 + 0.45 * 50), rel=1e-6)
     # It got less, the other seven more or less: none counts for more than its share.
-    got = [one["got"] for one in measured["totals"]]
+    got = [one["got"] for one in run.measured["totals"]]
     assert found["maxmin"] == pytest.approx(sum(map(min, got, shares)) / sum(shares))
 
 
@@ -488,7 +492,8 @@ def test_good_run_passes_all_checks(tmp_path: Path) -> None:
     assert passed(data["slbn"]) == [True] * 6
     around = {"kernel": {"release": "6.1"}, "engine": {"name": "virtual"}}
     plan = dataclasses.replace(PLAN, variants=("slbn", "pfifo"))
-    found = backbone_report.write_results(plan, data, around, tmp_path)
+    runs = {name: Run(plan, name, measured) for name, measured in data.items()}
+    found = backbone_report.write_results(plan, runs, around, tmp_path)
     assert backbone_report.failed(found) == []
     assert json.loads((tmp_path / "result.json").read_text()) == json.loads(json.dumps(found))
     for name in ("rates", "variants"):
@@ -511,7 +516,7 @@ def test_good_run_passes_all_checks(tmp_path: Path) -> None:
 def test_goodput_in_sum_is_compared_with_fq_codel() -> None:
     """Fewer 20 % are a dip in each second."""
     variants = {
-        name: backbone_report.evaluate_variant(PLAN, name, fake_run(Fake(got=got)))
+        name: backbone_report.evaluate_variant(Run(PLAN, name, fake_run(Fake(got=got))))
         for name, got in (("slbn", 0.0), ("fq_codel", 1 / 0.95 - 1), ("pfifo", -0.2))
     }
     assert "(-5.0 %)" in backbone_report.sum_lines(variants)[0]
@@ -561,14 +566,14 @@ def partial_run(used: float = 0.9, fair: float = 1.0) -> dict[str, Any]:
     What flows across these get is FAIR times their share, and USED times their agent's demand.
     """
     measured = fake_run()
-    oracle = backbone_analysis.Oracle(PARTIAL, VARIANTS["slbn"], PATHS, every_link=True)
-    every_link = oracle.reference(sessions_of(PARTIAL), acks=False)
+    capacity = run_of(measured, PARTIAL).capacity(every_link=True)
+    every_link = backbone_analysis.reference_of(PATHS, capacity, SESSIONS)
     crossing = {n for n in range(8) if PARTIAL.is_partial(PATHS.of(n))}
     events = []
     # By the rates of all links, the others have the same ones.
     for when, node, number, own, port, _, _, rtt, over in measured["events"]:
         rate = round(every_link.at(when - rtt / 1e9 if not over else when).get(number, 0))
-        demand = PARTIAL.sends(backbone.FLOWS[number], when) or PARTIAL.rate
+        demand = SESSIONS[number].demand(when) or PARTIAL.rate
         if number in crossing and backbone.FLOWS[number].kind != experiment.UDP:
             rate = demand = round(rate / used)
         events.append((when, node, number, own, port, max(1, demand), rate, rtt, over))
@@ -583,20 +588,18 @@ def partial_run(used: float = 0.9, fair: float = 1.0) -> dict[str, Any]:
 
 
 def partial_flows(measured: dict[str, Any], plan: backbone.Plan = PARTIAL) -> dict[str, Any]:
-    return backbone_report.evaluate_variant(plan, "slbn", measured)
+    return backbone_report.evaluate_variant(run_of(measured, plan))
 
 
 def test_references_of_a_partial_deployment() -> None:
     """SLBN's own: only its links, and agents' demands.  That of every link: of all, without."""
-    measured = partial_run(used=0.5)
-    own, sessions = backbone_analysis.build(PARTIAL, "slbn", measured)
-    every_link, _ = backbone_analysis.build(PARTIAL, "slbn", measured, every_link=True)
+    run = run_of(partial_run(used=0.5), PARTIAL)
     # sea-nyc has half of ksc.ipl, lax-nyc the rest of nyc.a-nyc, of which SLBN knows nothing: by
     # its demand lax-nyc would get what hou-atl leaves on hou.atl.
-    assert every_link.at(5.0)[0] == pytest.approx(1.9e6)
-    assert every_link.at(5.0)[1] == pytest.approx(2.1e6)
-    assert own.at(5.0)[1] == pytest.approx(3.8e6 - 0.8e6)
-    greedy = {session.flow for session in sessions if session.greedy[0] < backbone_analysis.NEVER}
+    assert run.every_link.at(5.0)[0] == pytest.approx(1.9e6)
+    assert run.every_link.at(5.0)[1] == pytest.approx(2.1e6)
+    assert run.reference.at(5.0)[1] == pytest.approx(3.8e6 - 0.8e6)
+    greedy = {one.flow for one in run.sessions if one.greedy[0] < backbone_analysis.NEVER}
     assert greedy == {2, 5}  # hou-chi and sea-atl, on whose paths all links have SLBN
     assert PARTIAL.takes_part("chi.nyc") and not PARTIAL.takes_part("nyc.chi")
 
@@ -722,7 +725,7 @@ def test_disturbed_runs_are_refused(plant: Callable[[dict[str, Any]], None], rea
     measured = fake_run()
     plant(measured)
     with pytest.raises(CannotRunError, match=reason):
-        backbone_report.check(PLAN, "slbn", measured)
+        run_of(measured).check()
 
 
 def test_plans_are_stored() -> None:
@@ -733,9 +736,9 @@ def test_plans_are_stored() -> None:
 
 def test_sessions_are_matched_to_flows() -> None:
     own, port = backbone_analysis.ports(2)
-    assert backbone_analysis.flow_of("a-hou", own, port) == (2, False)
-    assert backbone_analysis.flow_of("a-chi", port, own) == (2, True)
-    assert backbone_analysis.flow_of("a-chi", own, port) is None
+    assert backbone_analysis.OF_PORTS["a-hou", own, port] == (2, False)
+    assert backbone_analysis.OF_PORTS["a-chi", port, own] == (2, True)
+    assert ("a-chi", own, port) not in backbone_analysis.OF_PORTS
 
 
 @dataclass(frozen=True)
@@ -776,19 +779,18 @@ def test_real_run_stores_all_files(run: Done) -> None:
 @pytest.mark.tier("all")
 def test_real_run_detects_all_sessions(run: Done) -> None:
     """Each flow was found by its agent, TCP's acknowledgements too, and none too much."""
-    plan = backbone.Plan.from_json(run.printed["plan"])
-    measured = backbone.read(plan, "slbn", run.directory)
-    sessions = backbone_analysis.reported_sessions(plan, measured)
+    seen = Run.read(backbone.Plan.from_json(run.printed["plan"]), "slbn", run.directory)
+    sessions = seen.sessions
     for number, flow in enumerate(backbone.FLOWS):
         own = [session for session in sessions if session.flow == number and not session.back]
         assert len(own) == 1
-        assert own[0].since == pytest.approx(measured["started"][number][0], abs=0.3)
+        assert own[0].since == pytest.approx(seen.plan.span(number)[0], abs=0.3)
         back = [session for session in sessions if session.flow == number and session.back]
         assert flow.kind == experiment.UDP or len(back) == 1
     # After TCP's RST the agent looks a connection up 0.1, 0.3 and 0.7 s later, until it has sent
     # nothing more since the look-up before.  UDP must be idle for a while.
     ends = {session.flow: session.until for session in sessions if not session.back}
-    stop = {n: backbone_analysis.stops(plan, n, measured["started"][n]) for n in range(8)}
+    stop = {number: seen.plan.span(number)[1] for number in (0, 6)}
     assert stop[0] < ends[0] < stop[0] + 1
     assert stop[6] + 1 < ends[6] < stop[6] + 4
 

@@ -17,7 +17,8 @@ import pytest
 from fairlab.model.errors import CannotRunError
 from fairlab.results import flentresult, outcome, trust, validity
 from fairlab.results.analysis import Measurement
-from fairlab.slbn import backbone_report, sessions, sessions_tcp, simulated
+from fairlab.slbn import sessions, sessions_tcp, simulated
+from fairlab.slbn.backbone_analysis import Run
 from fairlab.slbn.guest import RECORD
 from fairlab.slbn.record import Record
 from fairlab.slbn.sessions_tcp import TcpPlan
@@ -253,7 +254,7 @@ PIPELINES = {
     ),
     "backbone": Pipeline(
         lambda _: test_backbone.fake_run(),
-        lambda run, _: backbone_report.check(test_backbone.PLAN, "slbn", run),
+        lambda run, _: Run(test_backbone.PLAN, "slbn", run).check(),
         {
             "lost packets": put("load", "backlog_drops", 3),
             "lost in delays": put("hidden", 3),

@@ -36,7 +36,7 @@ def add(command: Command) -> None:
     add_output(parser)
 
 
-def parse_plan(arguments: argparse.Namespace) -> backbone.Plan:
+def parse_plan(arguments: argparse.Namespace) -> backbone_report.Backbone:
     """The plan that the command line describes."""
     shortest = backbone.SHORTEST
     seconds = whole_seconds("time", arguments.time, shortest, 3600, f"{shortest} to 3600")
@@ -58,7 +58,7 @@ def parse_plan(arguments: argparse.Namespace) -> backbone.Plan:
             "--rotate-keys and --without change the variant slbn: add it to --variants"
         )
     rate = units.parse_rate(arguments.rate)
-    return backbone.Plan(rate, seconds, variants, arguments.paths, rotate, without)
+    return backbone_report.Backbone(rate, seconds, variants, arguments.paths, rotate, without)
 
 
 def whole_seconds(what: str, text: str, least: int, most: int, known: str) -> int:
@@ -87,7 +87,7 @@ def parse_without(text: str) -> tuple[tuple[str, str], ...]:
 
 def run_backbone(arguments: argparse.Namespace) -> None:
     plan, date = parse_plan(arguments), datetime.now().astimezone()
-    directory, result = finished(arguments, backbone_report.Backbone(plan), date, "backbone")
+    directory, result = finished(arguments, plan, date, "backbone")
     answer(arguments, result, directory, backbone_report.table(plan, result))
     if not arguments.json:
         for path in sorted(directory.glob("*.png")):

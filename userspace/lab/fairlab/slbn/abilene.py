@@ -9,7 +9,7 @@ Each of six nodes has an access router with a host behind it (network.py).  A Ro
 routes: of the least delay, the same in both directions; or others.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fairlab.model.network import Edge, Network, Trunk
@@ -46,8 +46,7 @@ RING = ("sea", "den", "ksc", "ipl", "chi", "nyc", "wdc", "atl", "hou", "lax", "s
 HEADROOM = 50
 #: Links from this rate on need less than 1 % for control packets [bit/s].
 FAST = 20_000_000
-#: Options of SLBN links: ours, and the paper's form.
-COMMIT = f"headroom {HEADROOM / 10:g}%"
+#: Options of SLBN links in the paper's form.
 PAPER = "commit off headroom 0 epoch 0 memory 0"
 # Asymmetric routes: the metric of the ring's links counterclockwise, as a multiple of the other.
 COUNTERCLOCKWISE = 10
@@ -155,11 +154,6 @@ ROUTINGS = {
 SYMMETRIC = ROUTINGS["symmetric"]
 
 
-def delay_of(wires: Iterable[str]) -> int:
-    """The delay of a path [µs]."""
-    return WHOLE.delay_of(wires)
-
-
 def round_trip_us(source: str, destination: str) -> int:
     """The round-trip time between the hosts of two nodes, without queues."""
     return WHOLE.round_trip_us(access(source), access(destination))
@@ -175,7 +169,7 @@ def build(
     """The network with RATE [bit/s] on each wire.
 
     WITHOUT: nodes whose links have no SLBN in the variant with SLBN, and these links' qdiscs.
-    WORDS: options of the links with SLBN.
+    WORDS: options of the links with SLBN; the usual ones without.
     """
     without = without or {}
     words = words or f"headroom {variant.headroom_at(rate) / 10:g}%"

@@ -8,17 +8,14 @@ lowers TCP's receive windows to what rates need (slbnd --windows on).  Control p
 authenticated, with keys that are replaced (keys.py).
 
 Each variant is an experiment (experiment.py), which leaves its raw data in a directory of its name.
-read() makes of that, beside the agents' reports and the links' samples, the goodput of each
-receiver by the second.  backbone_analysis.py computes the rates that the agents should have
-assigned, backbone_report.py the result.
+backbone_analysis.py makes of that the goodput of each receiver by the second, and the rates that
+the agents should have assigned; backbone_report.py makes the result.
 """
 
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from fairlab.model import headers
 from fairlab.model.errors import LabError
@@ -33,11 +30,9 @@ from fairlab.slbn.experiment import (
     TCP_PART,
     UDP,
     UDP_PART,
-    UDP_PAYLOAD,
     Experiment,
 )
 from fairlab.slbn.network import MTU, access, address_of, host
-from fairlab.slbn.record import Record
 
 #: Of samples of flows and links [s].
 INTERVAL = 0.25
@@ -66,8 +61,6 @@ VARIANTS = {
 # one in each round-trip time, as 1 %, the default, is from abilene.FAST on.
 CONTROL_SHARE, PAUSE, IDLE = "10%", "2ms", "2s"
 FAST_SHARE = "1%"
-# Hop slots of a control packet: more than the links on the longest path of least delay, and even.
-HOPS = 8
 
 
 @dataclass(frozen=True)
@@ -163,6 +156,11 @@ class Plan(Plain):
         """The begin and the end of a part [s]."""
         return round(part.start * self.seconds), round(part.stop * self.seconds)
 
+    def span(self, number: int) -> tuple[float, float]:
+        """When a flow begins and ends [s]."""
+        parts = FLOWS[number].parts
+        return float(self.times(parts[0])[0]), float(self.times(parts[-1])[1])
+
     def parts(self, number: int) -> list[experiment.Flow]:
         """The parts of flow NUMBER, with one source port; there is a pause before the next one."""
         flow, found = FLOWS[number], []
@@ -183,18 +181,6 @@ class Plan(Plain):
             )
         return found
 
-    def sends(self, flow: Flow, when: float) -> int | None:
-        """The rate at which a flow would send then [bit/s]; None: without limit."""
-        if flow.kind != UDP:
-            return None
-        shares = [part.share for part in flow.parts if self.times(part)[0] <= when]
-        return round((shares or [flow.parts[0].share])[-1] * self.rate)
-
-    def used(self, flow: Flow, when: float, rate: float) -> float:
-        """What a flow would send then of a RATE."""
-        sends = self.sends(flow, when)
-        return rate if sends is None else min(rate, sends)
-
 
 @dataclass(frozen=True)
 class Paths:
@@ -214,7 +200,7 @@ class Paths:
     def longest(self) -> float:
         """The longest round-trip time without queues [s]."""
         pairs = zip(self.there, self.back, strict=True)
-        return max(abilene.delay_of((*there, *back)) for there, back in pairs) / 1e6
+        return max(abilene.WHOLE.delay_of((*there, *back)) for there, back in pairs) / 1e6
 
 
 def both_ways(path: Callable[[str, str], list[str]]) -> Paths:
@@ -274,7 +260,9 @@ def paths_of(lab: Laboratory, routing: abilene.Routing) -> Paths:
     return found
 
 
-def agent_options(rate: int, ports: str, more: dict[str, str]) -> dict[str, dict[str, str]]:
+def agent_options(
+    rate: int, ports: str, more: dict[str, str], routing: abilene.Routing = abilene.SYMMETRIC
+) -> dict[str, dict[str, str]]:
     """Options of each node's agent, for flows with one of these PORTS, and MORE."""
     return {
         node: {
@@ -283,7 +271,7 @@ def agent_options(rate: int, ports: str, more: dict[str, str]) -> dict[str, dict
             "control": CONTROL_SHARE,
             "pause": PAUSE,
             "idle": IDLE,
-            "hops": str(HOPS),
+            "hops": str(slots(routing)),
             **more,
         }
         for node in abilene.ACCESS
@@ -291,13 +279,13 @@ def agent_options(rate: int, ports: str, more: dict[str, str]) -> dict[str, dict
 
 
 def slots(routing: abilene.Routing) -> int:
-    """The hop slots of a control packet."""
+    """The hop slots of a control packet: more than the links on the longest path, and even."""
     return (routing.most_hops() // 2 + 1) * 2
 
 
 def of_variant(plan: Plan, name: str) -> Experiment:
     """The experiment of a variant."""
-    more = {"hops": str(slots(plan.routing)), "windows": "on"}
+    more = {"windows": "on"}
     if plan.rate >= abilene.FAST:
         more["control"] = FAST_SHARE
     slbn = VARIANTS[name].slbn
@@ -310,7 +298,7 @@ def of_variant(plan: Plan, name: str) -> Experiment:
         looks=tuple(n * INTERVAL for n in range(plan.seconds * SECOND + 1)),
         look=INTERVAL,
         window=16 * plan.rate // 8,
-        agents=agent_options(plan.rate, ports, more) if slbn else {},
+        agents=agent_options(plan.rate, ports, more, plan.routing) if slbn else {},
         watched=slbn,
         rotate_keys=plan.rotate_keys if slbn else 0,
         without=frozenset(dict(plan.without)),
@@ -323,65 +311,3 @@ def measure(plan: Plan, directory: Path, progress: Progress) -> None:
     for name in plan.variants:
         (directory / name).mkdir()
         guest.measure(of_variant(plan, name), directory / name, progress)
-
-
-def read(plan: Plan, name: str, work: Path) -> dict[str, Any]:
-    """What was measured of a variant, by flow: of all parts together."""
-    record = Record.read(of_variant(plan, name), work / name)
-    heads = record.heads
-    parts = [[n for n, number in enumerate(NUMBERS) if number == f] for f in range(len(FLOWS))]
-    found: dict[str, Any] = {"keys": None, "events": [], "demands": [], "paced_drops": 0}
-    found |= record.document
-    found["heads"] = heads
-    found["started"] = [[record.what.flows[n].start for n in own] for own in parts]
-    found["goodput"] = [[one for n in own for one in goodput(record, n)] for own in parts]
-    found["retransmits"] = [sum(heads[n].get("retransmits", 0) for n in own) for own in parts]
-    found["totals"] = [totals(record, own) for own in parts]
-    return found
-
-
-def goodput(record: Record, number: int) -> list[tuple[float, float, float]]:
-    """(begin, end, bit/s) of a part for each second.
-
-    Of UDP, of what its destination received: no other UDP has that.  Of TCP, of what was
-    acknowledged.
-    """
-    flow, rows = record.what.flows[number], record.rows[number]
-    if flow.udp:
-        counts = record.document["datagrams"][flow.destination]
-        received = zip(record.document["times"], counts, strict=True)
-        points = [(when, UDP_PAYLOAD * n) for when, n in received if flow.start <= when < flow.stop]
-    else:
-        every = zip((rows["time"] / 1e9).tolist(), rows["acked"].tolist(), strict=True)
-        points = [(flow.start, 0), *every]
-    return [
-        (begin, end, 8 * (most - least) / (end - begin))
-        for (begin, least), (end, most) in pairwise(points[::SECOND])
-    ]
-
-
-def totals(record: Record, parts: list[int]) -> dict[str, Any]:
-    """Of payload, what a flow sent and its destination received [bytes].
-
-    Of TCP, what was acknowledged, and its segments; of UDP, how many packets had which delay.
-    """
-    heads = [record.heads[n] for n in parts]
-    flow = record.what.flows[parts[0]]
-    if not flow.udp:
-        return {
-            "got": sum(head["acked"] for head in heads),
-            "segments": sum(head["segments"] for head in heads),
-        }
-    report = record.sinks[flow.destination]
-    sent = sum(head["sent"] for head in heads)
-    names = ("delay_step_us", "delays")
-    return {"sent": sent, "got": report["bytes"]} | {name: report[name] for name in names}
-
-
-def use(plan: Plan, measured: dict[str, Any], wire: str) -> list[float]:
-    """The utilisation of a link (0 to 1) in the second before each sample but the first."""
-    times, sent = measured["times"], measured["wires"][wire]["sent"]
-    return [
-        8 * (sent[n] - sent[n - SECOND]) / plan.rate / (times[n] - times[n - SECOND])
-        for n in range(SECOND, len(times))
-    ]

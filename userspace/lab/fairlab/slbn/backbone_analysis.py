@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The max-min reference of a run on the backbone: each flow's max-min rate over time.
+"""What was measured of a variant on the backbone, and its max-min reference: each flow's max-min
+rate over time.
 
 With SLBN it is computed from when sessions joined and left by their agents, not from the plan.  A
 flow that always has data to send (TCP, and UDP above a link's rate) has no demand limit, whatever
@@ -15,18 +16,19 @@ Without SLBN there are no agents, and a flow counts from when it could send; its
 are a fraction of its own rate.
 """
 
-from bisect import bisect_right
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from fairlab.model import headers
 from fairlab.slbn import backbone, maxmin
-from fairlab.slbn.abilene import Variant
-from fairlab.slbn.backbone import FLOWS, Paths, Plan
-from fairlab.slbn.experiment import FIRST_PORT, FRAME, TCP_PORT, UDP, UDP_PORT
+from fairlab.slbn.backbone import FLOWS, NUMBERS, SECOND, Paths, Plan
+from fairlab.slbn.experiment import FIRST_PORT, FRAME, TCP_PORT, UDP, UDP_PAYLOAD, UDP_PORT
 from fairlab.slbn.network import access
+from fairlab.slbn.record import Record
 
 NEVER = float("inf")
 #: A reference is at rest while it changes by less, relatively.
@@ -44,19 +46,17 @@ class Session:
     flow: int
     back: bool
     since: float
-    #: the links on its path
-    wires: list[str] = field(default_factory=list)
     until: float = NEVER
     #: from when to when it has no demand limit
     greedy: tuple[float, float] = (NEVER, NEVER)
     demands: list[tuple[float, int]] = field(default_factory=list)
     rates: list[tuple[float, int]] = field(default_factory=list)
 
-
-def last(steps: list[tuple[float, int]], when: float) -> int:
-    """The value of the step function STEPS at WHEN; before the first, 0."""
-    place = bisect_right(steps, when, key=lambda step: step[0])
-    return steps[place - 1][1] if place else 0
+    def demand(self, when: float) -> int | None:
+        """Its demand then [bit/s]; None: without limit."""
+        if self.greedy[0] <= when < self.greedy[1]:
+            return None
+        return max(1, maxmin.last(self.demands, when))
 
 
 def ports(number: int) -> tuple[int, int]:
@@ -64,78 +64,18 @@ def ports(number: int) -> tuple[int, int]:
     return FIRST_PORT + number, UDP_PORT if FLOWS[number].kind == UDP else TCP_PORT
 
 
-def flow_of(router: str, source_port: int, destination_port: int) -> tuple[int, bool] | None:
-    """The flow of a session, and whether it is the reverse direction."""
-    there, back = (router, source_port, destination_port), (router, destination_port, source_port)
-    for number, flow in enumerate(FLOWS):
-        if there == (access(flow.source), *ports(number)):
-            return number, False
-        if back == (access(flow.destination), *ports(number)):
-            return number, True
-    return None
-
-
-def stops(plan: Plan, number: int, started: list[float]) -> float:
-    """The time at which a flow stops sending."""
-    flow = FLOWS[number]
-    begin, end = plan.times(flow.parts[-1])
-    return started[-1] + end - begin if len(started) == len(flow.parts) else NEVER
-
-
-def reported_sessions(
-    plan: Plan, measured: dict[str, Any], every_link: bool = False
-) -> list[Session]:
-    """The sessions by the agents' events, for SLBN's reference or that of EVERY_LINK."""
-    paths = Paths(**measured["paths"])
-    found: dict[tuple[str, int], Session] = {}
-    for when, router, number, source_port, port, demand, rate, rtt, over in measured["events"]:
-        identity = flow_of(router, source_port, port)
-        # The event comes one round-trip time after the join.
-        sent = when - rtt / 1e9
-        session = found.get((router, number))
-        if over:
-            if session:
-                session.until = sent
-        elif identity:
-            if not session:
-                flow, back = identity
-                wires = paths.of(flow, back)
-                session = found[router, number] = Session(flow, back, sent, wires)
-                limited = plan.is_partial(wires) and not every_link
-                if not back and not limited and FLOWS[flow].greedy:
-                    session.greedy = sent, stops(plan, flow, measured["started"][flow])
-            session.demands.append((sent, demand))
-            session.rates.append((when, rate))
-    for when, router, number, demand in measured["demands"]:
-        if session := found.get((router, number)):
-            session.demands.append((max(when, session.since), demand))
-    for session in found.values():
-        session.demands.sort(key=lambda step: step[0])
-    return list(found.values())
-
-
-def planned_sessions(plan: Plan, measured: dict[str, Any]) -> list[Session]:
-    """The sessions of the flows, by when they could send."""
-    paths = Paths(**measured["paths"])
-    found = []
-    for number, (flow, started) in enumerate(zip(FLOWS, measured["started"], strict=True)):
-        since, until = started[0], stops(plan, number, started)
-        session = Session(number, False, since, paths.of(number), until)
-        if flow.greedy:
-            session.greedy = since, until
-        session.demands = [
-            (when, round(part.share * plan.rate))
-            for when, part in zip(started, flow.parts, strict=True)
-        ]
-        found.append(session)
-    return found
-
+#: The flow of a session, and whether it is the reverse direction: by its router and ports.
+OF_PORTS: dict[tuple[str, int, int], tuple[int, bool]] = {}
+for _number, _flow in enumerate(FLOWS):
+    _own, _port = ports(_number)
+    OF_PORTS[access(_flow.source), _own, _port] = _number, False
+    OF_PORTS[access(_flow.destination), _port, _own] = _number, True
 
 Rates = dict[int, float]
 
 
 class Reference(maxmin.OverTime[Rates]):
-    """The max-min reference: each flow's rate [bit/s]."""
+    """Each flow's rate over time [bit/s]."""
 
     @property
     def flows(self) -> set[int]:
@@ -160,132 +100,221 @@ class Reference(maxmin.OverTime[Rates]):
                 before = own
         return found
 
+    def rests(self, number: int, settle: float, end: float) -> list[tuple[float, float]]:
+        """Intervals in which a flow's rate has not changed for SETTLE seconds."""
+        moves = [when for when in self.moves([number]) if when < end]
+        found = [(a + settle, b) for a, b in pairwise([*moves, end])]
+        return [(a, b) for a, b in found if a < b and number in self.at(a)]
 
-class Oracle:
-    """Computes max-min rates, with a cache."""
 
-    def __init__(
-        self, plan: Plan, variant: Variant, paths: Paths, every_link: bool = False
-    ) -> None:
-        self.paths = paths
-        part = {wire for wire in paths.used if plan.takes_part(wire)}
-        self.capacity = dict.fromkeys(part, variant.capacity(plan.rate))
-        if every_link or not variant.slbn:
-            self.capacity |= dict.fromkeys(paths.used - part, plan.rate)
-        self._known: dict[frozenset[tuple[int, bool, int | None]], Rates] = {}
+def reference_of(
+    paths: Paths, capacity: Mapping[str, int], sessions: list[Session], acks: bool = False
+) -> Reference:
+    """The reference of SESSIONS; with ACKS, their acknowledgements are added.
 
-    def rates(self, wanted: frozenset[tuple[int, bool, int | None]]) -> Rates:
-        """The rates of sessions (flow, reverse, demand)."""
-        if wanted not in self._known:
-            sessions = {
-                (number, back): maxmin.Session(self.paths.of(number, back), demand)
-                for number, back, demand in wanted
-            }
-            found = maxmin.rates(self.capacity, sessions)
-            self._known[wanted] = {n: float(rate) for (n, back), rate in found.items() if not back}
-        return self._known[wanted]
+    The demand of acknowledgements depends on the rate of their flow.
+    """
+    times = {when for s in sessions for when in (s.since, s.until, *s.greedy)}
+    times |= {when for s in sessions for when, _ in s.demands}
 
-    def with_acks(self, wanted: frozenset[tuple[int, bool, int | None]]) -> Rates:
-        """The same, with acknowledgements, whose demand depends on the rate of their flow."""
-        rates = self.rates(wanted)
-        for _ in range(5):
-            acks = {
-                (number, True, max(1, round(ACK_PART * rate)))
-                for number, rate in rates.items()
+    def solve(demands: dict[tuple[int, bool], int | None]) -> Rates:
+        wanted = {one: maxmin.Session(paths.of(*one), demand) for one, demand in demands.items()}
+        found = maxmin.rates(capacity, wanted)
+        return {number: float(rate) for (number, back), rate in found.items() if not back}
+
+    def rates(when: float) -> Rates:
+        demands = {(s.flow, s.back): s.demand(when) for s in sessions if s.since <= when < s.until}
+        found = solve(demands)
+        for _ in range(5 if acks else 0):
+            more: dict[tuple[int, bool], int | None] = {
+                (number, True): max(1, round(ACK_PART * rate))
+                for number, rate in found.items()
                 if FLOWS[number].kind != UDP
             }
-            rates = self.rates(wanted | acks)
-        return rates
+            found = solve(demands | more)
+        return found
 
-    def reference(self, sessions: list[Session], acks: bool) -> Reference:
-        """The reference of these sessions; with ACKS, their acknowledgements are added."""
-        moments = {when for s in sessions for when in (s.since, s.until, *s.greedy)}
-        moments |= {when for s in sessions for when, _ in s.demands}
-
-        def rates(when: float) -> Rates:
-            wanted = frozenset(
-                (
-                    session.flow,
-                    session.back,
-                    None
-                    if session.greedy[0] <= when < session.greedy[1]
-                    else max(1, last(session.demands, when)),
-                )
-                for session in sessions
-                if session.since <= when < session.until
-            )
-            return self.with_acks(wanted) if acks else self.rates(wanted)
-
-        return Reference(moments - {NEVER}, rates, {})
+    return Reference(times - {NEVER}, rates, {})
 
 
-def build(
-    plan: Plan, name: str, measured: dict[str, Any], every_link: bool = False
-) -> tuple[Reference, list[Session]]:
-    """The reference of a variant, or with SLBN that of EVERY_LINK; and its sessions."""
-    variant = backbone.VARIANTS[name]
-    sessions = (
-        reported_sessions(plan, measured, every_link)
-        if variant.slbn
-        else planned_sessions(plan, measured)
-    )
-    oracle = Oracle(plan, variant, Paths(**measured["paths"]), every_link)
-    return oracle.reference(sessions, acks=not variant.slbn), sessions
+class Run:
+    """What was MEASURED of a variant: a record's document, and the flows' results."""
 
+    def __init__(self, plan: Plan, name: str, measured: dict[str, Any]) -> None:
+        self.plan, self.name, self.measured = plan, name, measured
+        self.variant = backbone.VARIANTS[name]
+        self.paths = Paths(**measured["paths"])
 
-@dataclass(frozen=True)
-class Moment:
-    """An interval without a change: each flow's assigned rate, and its max-min rate."""
+    @classmethod
+    def read(cls, plan: Plan, name: str, work: Path) -> "Run":
+        """The run of a variant in WORK; results are of all parts of a flow together."""
+        kept = Record.read(backbone.of_variant(plan, name), work / name)
+        parts = [[n for n, number in enumerate(NUMBERS) if number == f] for f in range(len(FLOWS))]
+        found = {"keys": None, "events": [], "demands": [], "paced_drops": 0} | kept.document
+        found["heads"] = kept.heads
+        found["goodput"] = [[one for n in own for one in goodput(kept, n)] for own in parts]
+        found["totals"] = [totals(kept, own) for own in parts]
+        return cls(plan, name, found)
 
-    begin: float
-    end: float
-    beside: dict[int, tuple[float, float]]
+    def check(self) -> list[str]:
+        """Raise the reason if it cannot be trusted; return the checks that were not made."""
+        what = backbone.of_variant(self.plan, self.name)
+        return Record(what, self.measured, self.measured["heads"], [], {}).check(self.name)
+
+    def use(self, wire: str) -> list[float]:
+        """The utilisation of a link (0 to 1) in the second before each sample but the first."""
+        times, sent = self.measured["times"], self.measured["wires"][wire]["sent"]
+        return [
+            8 * (sent[n] - sent[n - SECOND]) / self.plan.rate / (times[n] - times[n - SECOND])
+            for n in range(SECOND, len(times))
+        ]
 
     @property
-    def off(self) -> float:
-        """The largest relative difference of the two."""
-        return max((abs(rate / due - 1) for rate, due in self.beside.values()), default=0.0)
+    def retransmits(self) -> int:
+        """The segments that TCP has retransmitted."""
+        return sum(head.get("retransmits", 0) for head in self.measured["heads"])
+
+    # --- sessions -------------------------------------------------------------------------------
+
+    def reported_sessions(self, every_link: bool = False) -> list[Session]:
+        """The sessions by the agents' events, for SLBN's reference or that of EVERY_LINK."""
+        found: dict[tuple[str, int], Session] = {}
+        for when, router, id_, own, port, demand, rate, rtt, over in self.measured["events"]:
+            identity = OF_PORTS.get((router, own, port))
+            # The event comes one round-trip time after the join.
+            sent = when - rtt / 1e9
+            session = found.get((router, id_))
+            if over:
+                if session:
+                    session.until = sent
+            elif identity:
+                if not session:
+                    flow, back = identity
+                    session = found[router, id_] = Session(flow, back, sent)
+                    limited = self.plan.is_partial(self.paths.of(flow, back)) and not every_link
+                    if not back and not limited and FLOWS[flow].greedy:
+                        session.greedy = sent, self.plan.span(flow)[1]
+                session.demands.append((sent, demand))
+                session.rates.append((when, rate))
+        for when, router, id_, demand in self.measured["demands"]:
+            if session := found.get((router, id_)):
+                session.demands.append((max(when, session.since), demand))
+        for session in found.values():
+            session.demands.sort(key=lambda step: step[0])
+        return list(found.values())
+
+    @cached_property
+    def planned_sessions(self) -> list[Session]:
+        """The sessions of the flows, by when they could send."""
+        found = []
+        for number, flow in enumerate(FLOWS):
+            span = self.plan.span(number)
+            greedy = span if flow.greedy else (NEVER, NEVER)
+            demands = [
+                (float(self.plan.times(part)[0]), round(part.share * self.plan.rate))
+                for part in flow.parts
+            ]
+            found.append(Session(number, False, *span, greedy, demands))
+        return found
+
+    def used(self, number: int, when: float, rate: float) -> float:
+        """What a flow would send then of a RATE."""
+        demand = self.planned_sessions[number].demand(when)
+        return rate if demand is None else min(rate, demand)
+
+    # --- rates ----------------------------------------------------------------------------------
+
+    def capacity(self, every_link: bool = False) -> dict[str, int]:
+        """What links assign in sum, or share [bit/s]: those with SLBN, or EVERY_LINK."""
+        part = {wire for wire in self.paths.used if self.plan.takes_part(wire)}
+        found = dict.fromkeys(part, self.variant.capacity(self.plan.rate))
+        if every_link or not self.variant.slbn:
+            found |= dict.fromkeys(self.paths.used - part, self.plan.rate)
+        return found
+
+    @cached_property
+    def sessions(self) -> list[Session]:
+        return self.reported_sessions() if self.variant.slbn else self.planned_sessions
+
+    @cached_property
+    def reference(self) -> Reference:
+        """The reference of the variant."""
+        return reference_of(self.paths, self.capacity(), self.sessions, not self.variant.slbn)
+
+    @cached_property
+    def every_link(self) -> Reference:
+        """With SLBN, the reference of every link; without, there is no other one."""
+        if not self.variant.slbn:
+            return self.reference
+        return reference_of(self.paths, self.capacity(True), self.reported_sessions(True))
+
+    @cached_property
+    def assigned(self) -> Reference:
+        """The assigned rates; they or the reference change at its times."""
+        own = [session for session in self.sessions if not session.back]
+
+        def rates(when: float) -> Rates:
+            return {
+                session.flow: float(maxmin.last(session.rates, when))
+                for session in own
+                if session.since <= when < session.until
+            }
+
+        times = {*self.reference.times, *(when for session in own for when, _ in session.rates)}
+        return Reference(times, rates, {})
+
+    def episodes(self, tolerance: float) -> list[tuple[float, float]]:
+        """Intervals in which an assigned rate is off its max-min rate by more than TOLERANCE.
+
+        Each begins when the reference changes (or a rate leaves it), and ends when all assigned
+        rates have settled, or when the reference changes again.
+        """
+        moves = set(self.reference.moves(range(len(FLOWS)), MOVED))
+        found: list[tuple[float, float]] = []
+        for begin, end, rates in self.assigned.steps(0, self.plan.seconds):
+            due = self.reference.at(begin)
+            if all(abs(rates.get(number, 0.0) / due[number] - 1) <= tolerance for number in due):
+                continue
+            if found and found[-1][1] == begin and begin not in moves:
+                found[-1] = (found[-1][0], end)
+            else:
+                found.append((begin, end))
+        return found
 
 
-def history(reference: Reference, sessions: list[Session], end: float) -> Iterator[Moment]:
-    """The intervals until END with their assigned rates and max-min rates."""
-    own = [session for session in sessions if not session.back]
-    times = {*reference.times, *(when for session in own for when, _ in session.rates)}
-    for begin, until in pairwise(sorted({when for when in times if when < end} | {end})):
-        rates = reference.at(begin)
-        assigned = {
-            session.flow: float(last(session.rates, begin))
-            for session in own
-            if session.since <= begin < session.until
-        }
-        beside = {number: (assigned.get(number, 0.0), rate) for number, rate in rates.items()}
-        yield Moment(begin, until, beside)
+def goodput(kept: Record, number: int) -> list[tuple[float, float, float]]:
+    """(begin, end, bit/s) of a part for each second.
 
-
-def episodes(
-    reference: Reference, moments: list[Moment], tolerance: float
-) -> list[tuple[float, float]]:
-    """Intervals in which an assigned rate is off by more than TOLERANCE.
-
-    Each begins when the reference changes (or a rate leaves it), and ends when all assigned rates
-    have settled, or when the reference changes again.
+    Of UDP, of what its destination received: no other UDP has that.  Of TCP, of what was
+    acknowledged.
     """
-    moves = set(reference.moves(range(len(FLOWS)), MOVED))
-    found: list[tuple[float, float]] = []
-    for moment in moments:
-        if moment.off <= tolerance:
-            continue
-        if found and found[-1][1] == moment.begin and moment.begin not in moves:
-            found[-1] = (found[-1][0], moment.end)
-        else:
-            found.append((moment.begin, moment.end))
-    return found
+    flow, rows = kept.what.flows[number], kept.rows[number]
+    if flow.udp:
+        counts = kept.document["datagrams"][flow.destination]
+        received = zip(kept.document["times"], counts, strict=True)
+        points = [(when, UDP_PAYLOAD * n) for when, n in received if flow.start <= when < flow.stop]
+    else:
+        every = zip((rows["time"] / 1e9).tolist(), rows["acked"].tolist(), strict=True)
+        points = [(flow.start, 0), *every]
+    return [
+        (begin, end, 8 * (most - least) / (end - begin))
+        for (begin, least), (end, most) in pairwise(points[::SECOND])
+    ]
 
 
-def rests(
-    reference: Reference, number: int, settle: float, end: float
-) -> list[tuple[float, float]]:
-    """Intervals in which a flow's max-min rate has not changed for SETTLE seconds."""
-    moves = [when for when in reference.moves([number]) if when < end]
-    found = [(a + settle, b) for a, b in pairwise([*moves, end])]
-    return [(a, b) for a, b in found if a < b and number in reference.at(a)]
+def totals(kept: Record, parts: list[int]) -> dict[str, Any]:
+    """Of payload, what a flow sent and its destination received [bytes].
+
+    Of TCP, what was acknowledged, and its segments; of UDP, how many packets had which delay.
+    """
+    heads = [kept.heads[n] for n in parts]
+    flow = kept.what.flows[parts[0]]
+    if not flow.udp:
+        return {
+            "got": sum(head["acked"] for head in heads),
+            "segments": sum(head["segments"] for head in heads),
+        }
+    report = kept.sinks[flow.destination]
+    sent = sum(head["sent"] for head in heads)
+    names = ("delay_step_us", "delays")
+    return {"sent": sent, "got": report["bytes"]} | {name: report[name] for name in names}

@@ -13,8 +13,8 @@ from typing import Any
 
 from fairlab.results import plots
 from fairlab.results.plots import COLOURS, GREY
-from fairlab.slbn import backbone, backbone_analysis
-from fairlab.slbn.backbone import FLOWS, VARIANTS, Flow, Paths, Plan
+from fairlab.slbn.backbone import FLOWS, Flow, Plan
+from fairlab.slbn.backbone_analysis import Run
 from fairlab.slbn.experiment import UDP
 
 TITLES = {
@@ -27,16 +27,16 @@ LINE, ASSIGNED, GOT = "#c9c9c9", COLOURS[0], COLOURS[1]
 LEAST, MOST = 0.05, 5.0  # relative to max-min
 
 
-def draw(plan: Plan, data: dict[str, Any], directory: Path) -> list[Path]:
+def draw(plan: Plan, runs: dict[str, Run], directory: Path) -> list[Path]:
     """All figures, as PNG and SVG."""
     import matplotlib as mpl
 
     paths = []
     with mpl.rc_context(plots.STYLE | {"font.size": 9}):
-        if "slbn" in data:
-            figure = rates(plan, data["slbn"])
+        if "slbn" in runs:
+            figure = rates(runs["slbn"])
             paths += plots.save(figure, directory, "rates", bbox_inches="tight")
-        paths += plots.save(variants(plan, data), directory, "variants", bbox_inches="tight")
+        paths += plots.save(variants(plan, runs), directory, "variants", bbox_inches="tight")
     return paths
 
 
@@ -58,12 +58,11 @@ def mark_changes(plan: Plan, axis: Any) -> None:
                     axis.axvline(when, color="#e4e4e4", linewidth=0.8, zorder=0)
 
 
-def rates(plan: Plan, measured: dict[str, Any]) -> Any:
+def rates(run: Run) -> Any:
     """A panel for each flow: max-min rate, assigned rate, goodput."""
     from matplotlib.figure import Figure
 
-    reference, sessions = backbone_analysis.build(plan, "slbn", measured)
-    moments = list(backbone_analysis.history(reference, sessions, plan.seconds))
+    plan = run.plan
     figure = Figure(figsize=(9, 8), dpi=110, layout="constrained")
     axes = figure.subplots(len(FLOWS) // 2, 2, sharex=True, sharey=True)
     for number, (flow, axis) in enumerate(zip(FLOWS, axes.flat, strict=True)):
@@ -72,16 +71,15 @@ def rates(plan: Plan, measured: dict[str, Any]) -> Any:
         times: list[float] = []
         due: list[float] = []
         assigned: list[float] = []
-        for moment in moments:
-            rate, exact = moment.beside.get(number, (float("nan"), float("nan")))
-            times += [moment.begin, moment.end]
-            due += [exact / 1e6] * 2
-            assigned += [(rate or float("nan")) / 1e6] * 2
+        for begin, end, now in run.assigned.steps(0, plan.seconds):
+            times += [begin, end]
+            due += [run.reference.at(begin).get(number, float("nan")) / 1e6] * 2
+            assigned += [(now.get(number) or float("nan")) / 1e6] * 2
         axis.plot(times, due, color=LINE, linewidth=5, solid_capstyle="butt", label="exact max-min")
         axis.plot(times, assigned, color=ASSIGNED, linewidth=1.1, label="assigned by slbnd")
         points = [
             ((begin + end) / 2, rate / flow.payload_part / 1e6)
-            for begin, end, rate in measured["goodput"][number]
+            for begin, end, rate in run.measured["goodput"][number]
         ]
         axis.plot(
             [when for when, _ in points],
@@ -102,15 +100,14 @@ def rates(plan: Plan, measured: dict[str, Any]) -> Any:
     return figure
 
 
-def busiest(data: dict[str, Any]) -> list[str]:
+def busiest(run: Run) -> list[str]:
     """On each flow's path, the busiest link, except for the access router's own."""
-    measured = next(iter(data.values()))
-    first, paths = measured["wires"], Paths(**measured["paths"])
-    found = []
-    for path in paths.there:
-        sent = {wire: first[wire]["sent"][-1] - first[wire]["sent"][0] for wire in path[1:]}
-        found.append(max(sent, key=lambda wire: sent[wire]))
-    return sorted(set(found))
+
+    def sent(wire: str) -> int:
+        column: list[int] = run.measured["wires"][wire]["sent"]
+        return column[-1] - column[0]
+
+    return sorted({max(path[1:], key=sent) for path in run.paths.there})
 
 
 def looks() -> list[dict[str, Any]]:
@@ -122,36 +119,36 @@ def looks() -> list[dict[str, Any]]:
     ]
 
 
-def variants(plan: Plan, data: dict[str, Any]) -> Any:
+def variants(plan: Plan, runs: dict[str, Run]) -> Any:
     """A column for each variant: goodput relative to max-min, utilisation, queues."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import PercentFormatter
 
-    figure = Figure(figsize=(3.1 * len(data) + 2, 7.2), dpi=110, layout="constrained")
-    axes = figure.subplots(3, len(data), sharex=True, sharey="row", squeeze=False)
-    wires = busiest(data)
-    for column, (name, measured) in enumerate(data.items()):
+    figure = Figure(figsize=(3.1 * len(runs) + 2, 7.2), dpi=110, layout="constrained")
+    axes = figure.subplots(3, len(runs), sharex=True, sharey="row", squeeze=False)
+    wires = busiest(next(iter(runs.values())))
+    for column, (name, run) in enumerate(runs.items()):
+        measured = run.measured
         fair, use, queue = axes[:, column]
-        reference, _ = backbone_analysis.build(plan, name, measured, every_link=True)
         for flow, look, points, number in zip(
             FLOWS, looks(), measured["goodput"], range(len(FLOWS)), strict=True
         ):
             shown = [
                 ((begin + end) / 2, max(LEAST, rate / flow.payload_part / due))
                 for begin, end, rate in points
-                if (due := plan.used(flow, begin, reference.mean(number, begin, end)))
+                if (due := run.used(number, begin, run.every_link.mean(number, begin, end)))
             ]
             fair.plot(*zip(*shown, strict=True), linewidth=1.1, label=name_of(flow), **look)
         times = measured["times"]
         for wire, colour in zip(wires, COLOURS[2:], strict=False):
             kept = measured["wires"][wire]
-            windows = backbone.use(plan, measured, wire)
+            windows = run.use(wire)
             label = label_of(wire)
             use.plot(times[-len(windows) :], windows, color=colour, linewidth=1.1, label=label)
             held = [8000 * size / plan.rate for size in kept["held"]]
             queue.plot(times, held, color=colour, linewidth=1.1, label=label)
-        if VARIANTS[name].slbn:
-            most = VARIANTS[name].capacity(plan.rate) / plan.rate
+        if run.variant.slbn:
+            most = run.variant.capacity(plan.rate) / plan.rate
             use.axhline(most, color=GREY, linewidth=0.8, linestyle=":", label="assigned, at most")
         for axis in (fair, use, queue):
             axis.grid(visible=False, axis="x")

@@ -24,9 +24,9 @@ from fairlab.model.errors import LabError
 from fairlab.results import store, trust, waits
 from fairlab.run import engine
 from fairlab.run.job import Job
-from fairlab.slbn import abilene, backbone, backbone_analysis, backbone_figures, record
-from fairlab.slbn.backbone import FLOWS, VARIANTS, Paths, Plan
-from fairlab.slbn.backbone_analysis import Moment, Reference, Session
+from fairlab.slbn import abilene, backbone_figures, maxmin
+from fairlab.slbn.backbone import FLOWS, VARIANTS, Plan
+from fairlab.slbn.backbone_analysis import Run, reference_of
 from fairlab.slbn.experiment import UDP, UDP_PAYLOAD
 from fairlab.slbn.network import is_uplink
 
@@ -41,51 +41,27 @@ ROUND_TRIPS = 12
 DEMAND = 1.5
 #: How far the goodput across links with drr_fq and without SLBN may be off the fair one.
 FAIR = 0.1
-#: Links assign all of their rate, as without SLBN.
-FULL = VARIANTS["pfifo"]
 #: The part of what a flow sends that its share must be to be called enough: rates are rounded.
 ENOUGH = 0.999
 #: A dip: a second at rest with less than this part of the expected goodput.
 DIP = 0.9
 
 
-def check(plan: Plan, name: str, measured: dict[str, Any]) -> list[str]:
-    """Raise the reason if the run cannot be trusted; return the checks that were not made."""
-    return record.check(backbone.of_variant(plan, name), measured, measured["heads"], name)
-
-
-def evaluate_variant(plan: Plan, name: str, measured: dict[str, Any]) -> dict[str, Any]:
-    slbn = VARIANTS[name].slbn
-    paths = Paths(**measured["paths"])
-    reference, sessions = backbone_analysis.build(plan, name, measured)
-    moments = list(backbone_analysis.history(reference, sessions, plan.seconds)) if slbn else []
-    every_link = None
-    if slbn and plan.without:
-        every_link, _ = backbone_analysis.build(plan, name, measured, every_link=True)
-    evaluated = [
-        evaluate_flow(
-            plan,
-            number,
-            measured["goodput"][number],
-            reference,
-            moments,
-            every_link if plan.is_partial(paths.of(number)) else None,
-        )
-        for number in range(len(FLOWS))
-    ]
+def evaluate_variant(run: Run) -> dict[str, Any]:
+    plan, measured, slbn = run.plan, run.measured, run.variant.slbn
     found: dict[str, Any] = {
-        "longest": paths.longest,
+        "longest": run.paths.longest,
         "paths": measured["paths"],
-        "flows": evaluated,
+        "flows": [evaluate_flow(run, number) for number in range(len(FLOWS))],
         "goodput": sum(
             rate * (min(end, plan.seconds) - begin)
             for one in measured["goodput"]
             for begin, end, rate in one
         )
         / plan.seconds,
-        "wires": wires(plan, name, measured),
-        "retransmits": sum(measured["retransmits"]),
-        **whole_run(plan, measured),
+        "wires": wires(run),
+        "retransmits": run.retransmits,
+        **whole_run(run),
         "paced_drops": measured["paced_drops"],
         "idle_share": measured["load"]["idle_share"],
     }
@@ -93,96 +69,80 @@ def evaluate_variant(plan: Plan, name: str, measured: dict[str, Any]) -> dict[st
         with_rate = [flow for flow in found["flows"] if flow["assigned_off"] is not None]
         at_rest = sum(flow["rest"] for flow in with_rate)
         found |= {
-            "sessions": len(sessions),
+            "sessions": len(run.sessions),
             "assigned_off": sum(flow["assigned_off"] * flow["rest"] for flow in with_rate) / at_rest
             if at_rest
             else None,
-            "booked": bookings(plan, name, sessions),
-            "changes": changes(plan, reference, moments),
+            "booked": bookings(run),
+            "changes": changes(run),
             "keys": measured["keys"],
             "without": dict(plan.without),
         }
     return found
 
 
-def cut(moments: list[Moment], begin: float, end: float) -> list[Moment]:
-    """The part of MOMENTS from BEGIN to END."""
-    return [
-        Moment(max(m.begin, begin), min(m.end, end), m.beside)
-        for m in moments
-        if m.begin < end and m.end > begin
-    ]
+def mean_of(values: list[float]) -> float | None:
+    return mean(values) if values else None
 
 
-def mean_assigned(moments: list[Moment], number: int, begin: float, end: float) -> float:
-    """The mean rate that a flow was assigned [bit/s]."""
-    now = cut(moments, begin, end)
-    return sum((m.end - m.begin) * m.beside[number][0] for m in now) / (end - begin)
-
-
-def evaluate_flow(
-    plan: Plan,
-    number: int,
-    goodput: list[tuple[float, float, float]],
-    reference: Reference,
-    moments: list[Moment],
-    every_link: Reference | None,
-) -> dict[str, Any]:
+def evaluate_flow(run: Run, number: int) -> dict[str, Any]:
     """A flow at rest: its assigned rate, its max-min rate, its goodput, the expected goodput.
 
-    EVERY_LINK is the reference of all links, for a flow that crosses links without SLBN.  It is at
-    rest by that reference, as its demand follows its goodput; no goodput is expected, but there is
-    a fair one, if links without SLBN share fairly.
+    A flow that crosses links without SLBN is at rest by the reference of every link, as its demand
+    follows its goodput; no goodput is expected, but there is a fair one, if links without SLBN
+    share fairly.
     """
-    flow = FLOWS[number]
-    partial = every_link is not None
-    rests = backbone_analysis.rests(every_link or reference, number, SETTLE, plan.seconds)
+    plan, flow, reference, slbn = run.plan, FLOWS[number], run.reference, run.variant.slbn
+    partial = slbn and plan.is_partial(run.paths.of(number))
     got, allowed, exact, assigned, fair = [], [], [], [], []
-    for begin, end, rate in goodput:
+    own = reference.rests(number, SETTLE, plan.seconds)
+    rests = run.every_link.rests(number, SETTLE, plan.seconds) if partial else own
+    for begin, end, rate in run.measured["goodput"][number]:
         if not any(a <= begin and end <= b for a, b in rests):
             continue
         due = reference.mean(number, begin, end)
-        may = mean_assigned(moments, number, begin, end) if moments else due
+        may = run.assigned.mean(number, begin, end) if slbn else due
         got.append(rate)
         exact.append(due)
         assigned.append(may)
-        allowed.append(flow.payload_part * plan.used(flow, begin, may))
-        if every_link:
-            due = every_link.mean(number, begin, end)
-            fair.append(flow.payload_part * plan.used(flow, begin, due))
+        allowed.append(flow.payload_part * run.used(number, begin, may))
+        if partial:
+            due = run.every_link.mean(number, begin, end)
+            fair.append(flow.payload_part * run.used(number, begin, due))
     off = [
-        (moment.end - moment.begin, abs(moment.beside[number][0] / moment.beside[number][1] - 1))
-        for a, b in backbone_analysis.rests(reference, number, SETTLE, plan.seconds)
-        for moment in cut(moments, a, b)
+        (end - begin, abs(rates.get(number, 0.0) / reference.at(begin)[number] - 1))
+        for a, b in own
+        for begin, end, rates in run.assigned.steps(a, b)
+        if slbn
     ]
     rest = sum(took for took, _ in off)
-    expected = mean(allowed) if allowed and not partial else None
+    expected = None if partial else mean_of(allowed)
     return {
         "flow": flow.label,
         "found": number in reference.flows,
         "partial": partial,
         "seconds": len(got),
         "rest": rest,
-        "assigned": mean(assigned) if assigned and moments else None,
+        "assigned": mean_of(assigned) if slbn else None,
         "assigned_off": sum(took * part for took, part in off) / rest if rest else None,
-        "exact": mean(exact) if exact else None,
+        "exact": mean_of(exact),
         "allowed": expected,
-        "fair": mean(fair) if fair else None,
-        "goodput": mean(got) if got else None,
+        "fair": mean_of(fair),
+        "goodput": mean_of(got),
         "off": mean(got) / expected - 1 if expected else None,
         "dips": 0 if partial else sum(g < DIP * a for g, a in zip(got, allowed, strict=True)),
     }
 
 
-def whole_run(plan: Plan, measured: dict[str, Any]) -> dict[str, float | None]:
+def whole_run(run: Run) -> dict[str, float | None]:
     """Max-min goodput, losses and delays of all flows together; None: there is nothing of it.
 
     As `fairlab compare` has them: max-min goodput is the part of the max-min fair goodput on the
     links' full rates that flows got, without what a flow got above its own.  Loss is of the packets
     that hosts sent, wherever they were dropped; UDP's delay is less that of the empty path [ms].
     """
-    hosts, totals = measured["hosts"], measured["totals"]
-    fair, below = fair_shares(plan, measured)
+    hosts, totals = run.measured["hosts"], run.measured["totals"]
+    fair, below = fair_shares(run)
     got = [one["got"] for one in totals]
     tcp = [n for n, flow in enumerate(FLOWS) if flow.kind != UDP]
     udp = [n for n, flow in enumerate(FLOWS) if flow.kind == UDP]
@@ -191,13 +151,12 @@ def whole_run(plan: Plan, measured: dict[str, Any]) -> dict[str, float | None]:
         for end, key in (("sent", "sent"), ("arrived", "got"))
     )
     segments = sum(totals[n]["segments"] for n in tcp)
-    paths = Paths(**measured["paths"])
-    waited = waits.of((totals[n], abilene.delay_of(paths.of(n)) / 1000) for n in udp)
+    waited = waits.of((totals[n], abilene.WHOLE.delay_of(run.paths.of(n)) / 1000) for n in udp)
     return {
         "loss": 1 - hosts["arrived"] / hosts["sent"],
         "maxmin": sum(map(min, got, fair)) / sum(fair),
         "loss_tcp": max(0.0, 1 - arrived / sent),
-        "retransmitted": sum(measured["retransmits"]) / segments,
+        "retransmitted": run.retransmits / segments,
         "udp50": waits.percentile(waited, 50),
         "udp99": waits.percentile(waited, 99),
         "loss_below": 1 - sum(got[n] for n in below) / sum(totals[n]["sent"] for n in below)
@@ -206,11 +165,11 @@ def whole_run(plan: Plan, measured: dict[str, Any]) -> dict[str, float | None]:
     }
 
 
-def fair_shares(plan: Plan, measured: dict[str, Any]) -> tuple[list[float], list[int]]:
+def fair_shares(run: Run) -> tuple[list[float], list[int]]:
     """Each flow's max-min fair payload [bytes]; the UDP flows that never send more than theirs."""
-    oracle = backbone_analysis.Oracle(plan, FULL, Paths(**measured["paths"]), every_link=True)
-    sessions = backbone_analysis.planned_sessions(plan, measured)
-    reference = oracle.reference(sessions, acks=False)
+    plan, sessions = run.plan, run.planned_sessions
+    # Links assign all of their rate, as without SLBN.
+    reference = reference_of(run.paths, dict.fromkeys(run.paths.used, plan.rate), sessions)
     shares = [
         reference.mean(number, 0, plan.seconds) * plan.seconds * flow.payload_part / 8
         for number, flow in enumerate(FLOWS)
@@ -220,7 +179,7 @@ def fair_shares(plan: Plan, measured: dict[str, Any]) -> tuple[list[float], list
         for number, flow in enumerate(FLOWS)
         if flow.kind == UDP
         and all(
-            rates[number] >= ENOUGH * backbone_analysis.last(sessions[number].demands, when)
+            rates[number] >= ENOUGH * maxmin.last(sessions[number].demands, when)
             for when in reference.times
             if number in (rates := reference.at(when))
         )
@@ -228,8 +187,9 @@ def fair_shares(plan: Plan, measured: dict[str, Any]) -> tuple[list[float], list
     return shares, below
 
 
-def wires(plan: Plan, name: str, measured: dict[str, Any]) -> dict[str, dict[str, float]]:
+def wires(run: Run) -> dict[str, dict[str, float]]:
     """Of each link: utilisation (0 to 1) and queue [s]."""
+    plan, slbn, measured = run.plan, run.variant.slbn, run.measured
     times = measured["times"]
     took = times[-1] - times[0]
     found = {}
@@ -238,29 +198,29 @@ def wires(plan: Plan, name: str, measured: dict[str, Any]) -> dict[str, dict[str
         sent = [8 * size / plan.rate for size in kept["sent"]]
         found[wire] = {
             "use": (sent[-1] - sent[0]) / took,
-            "use_most": max(backbone.use(plan, measured, wire)),
+            "use_most": max(run.use(wire)),
             "queue": held[int(0.95 * (len(held) - 1))],
             "queue_most": held[-1],
             "drops": kept["drops"][-1] - kept["drops"][0],
             "control": 8 * (kept["control"][-1] - kept["control"][0]) / plan.rate / took,
-            "waits_for_time": VARIANTS[name].slbn and is_uplink(wire),
-            "slbn": VARIANTS[name].slbn and plan.takes_part(wire),
+            "waits_for_time": slbn and is_uplink(wire),
+            "slbn": slbn and plan.takes_part(wire),
         }
     return found
 
 
-def bookings(plan: Plan, name: str, sessions: list[Session]) -> dict[str, dict[str, float]]:
+def bookings(run: Run) -> dict[str, dict[str, float]]:
     """Of each link: the sum of assigned rates, as a fraction of its capacity."""
-    capacity = VARIANTS[name].capacity(plan.rate)
-    found = {}
-    used = {wire for session in sessions for wire in session.wires}
-    for wire in sorted(filter(plan.takes_part, used)):
-        own = [session for session in sessions if wire in session.wires]
+    plan, found = run.plan, {}
+    for wire, capacity in sorted(run.capacity().items()):
+        own = [s for s in run.sessions if wire in run.paths.of(s.flow, s.back)]
+        if not own:
+            continue
         times = {when for session in own for when, _ in session.rates}
         times |= {min(session.until, plan.seconds) for session in own} | {plan.seconds}
         took = total = most = 0.0
         for a, b in pairwise(sorted(when for when in times if when <= plan.seconds)):
-            sums = sum(backbone_analysis.last(s.rates, a) for s in own if s.since <= a < s.until)
+            sums = sum(maxmin.last(s.rates, a) for s in own if s.since <= a < s.until)
             took += b - a
             total += (b - a) * sums / capacity
             most = max(most, sums / capacity)
@@ -284,20 +244,22 @@ def planned_changes(plan: Plan) -> list[tuple[int, str]]:
     ]
 
 
-def changes(plan: Plan, reference: Reference, moments: list[Moment]) -> list[dict[str, Any]]:
+def changes(run: Run) -> list[dict[str, Any]]:
     """The longest time, after each change, until all assigned rates had settled.
 
     Demands of agents change the reference a few more times before the next change; these count,
     too.
     """
-    planned = planned_changes(plan)
+    seconds = run.plan.seconds
+    planned = planned_changes(run.plan)
     found = []
-    for (when, what), (until, _) in zip(planned, [*planned[1:], (plan.seconds, "")], strict=True):
+    for (when, what), (until, _) in zip(planned, [*planned[1:], (seconds, "")], strict=True):
         row: dict[str, Any] = {"when": when, "what": what}
-        row["moves"] = [move for move in reference.moves(range(len(FLOWS))) if when <= move < until]
+        moves = run.reference.moves(range(len(FLOWS)))
+        row["moves"] = [move for move in moves if when <= move < until]
         for key, tolerance in (("close", CLOSE), ("there", THERE)):
-            own = backbone_analysis.episodes(reference, moments, tolerance)
-            row[key] = max((b - a for a, b in own if when <= a < until), default=0.0)
+            own = [b - a for a, b in run.episodes(tolerance) if when <= a < until]
+            row[key] = max(own, default=0.0)
         found.append(row)
     return found
 
@@ -414,37 +376,31 @@ def known(value: float | None, show: Callable[[float], str]) -> str:
 
 def flow_table(variants: dict[str, Any]) -> list[str]:
     """The results of each flow; without SLBN its goodput only."""
-    slbn = variants.get("slbn")
-    others = [name for name in variants if name != "slbn"]
-    head = f"{'Mbit/s':16}"
-    if slbn:
-        head += f"{'assigned':>10}{'max-min':>9}{'off':>9}{'expected':>10}{'goodput':>9}{'off':>9}"
-    head += "".join(f"{name:>10}{'off':>9}" for name in others)
-    partial = bool(slbn) and any(row["partial"] for row in slbn["flows"])
-    head += f"{'all links':>11}" if partial else ""
-    lines = [head]
+    columns = [[f"{text:16}" for text in ("Mbit/s", *(flow.label for flow in FLOWS))]]
 
-    def rate(value: float | None, width: int) -> str:
-        return f"{'-':>{width}}" if value is None else f"{value / 1e6:{width}.3f}"
+    def add(name: str, head: str, width: int, key: str, show: Callable[[float], str]) -> None:
+        texts = (known(flow[key], show) for flow in variants[name]["flows"])
+        columns.append([f"{text:>{width}}" for text in (head, *texts)])
 
-    def part(value: float | None, sign: str = "+") -> str:
-        return f"{'-':>9}" if value is None else f"{100 * value:{sign}7.1f} %"
+    def mbits(bps: float) -> str:
+        return f"{bps / 1e6:.3f}"
 
-    for number, flow in enumerate(FLOWS):
-        text = f"{flow.label:16}"
-        if slbn:
-            row = slbn["flows"][number]
-            text += (
-                rate(row["assigned"], 10) + rate(row["exact"], 9) + part(row["assigned_off"], "")
-            )
-            text += rate(row["allowed"], 10) + rate(row["goodput"], 9) + part(row["off"])
-        for name in others:
-            row = variants[name]["flows"][number]
-            text += rate(row["goodput"], 10) + part(row["off"])
-        if slbn and partial:
-            text += rate(slbn["flows"][number]["fair"], 11)
-        lines.append(text)
-    return lines
+    def signed(part: float) -> str:
+        return f"{100 * part:+.1f} %"
+
+    if "slbn" in variants:
+        add("slbn", "assigned", 10, "assigned", mbits)
+        add("slbn", "max-min", 9, "exact", mbits)
+        add("slbn", "off", 9, "assigned_off", percent)
+        add("slbn", "expected", 10, "allowed", mbits)
+        add("slbn", "goodput", 9, "goodput", mbits)
+        add("slbn", "off", 9, "off", signed)
+    for name in (name for name in variants if name != "slbn"):
+        add(name, name, 10, "goodput", mbits)
+        add(name, "off", 9, "off", signed)
+    if any(flow["partial"] for found in variants.values() for flow in found["flows"]):
+        add("slbn", "all links", 11, "fair", mbits)
+    return ["".join(line) for line in zip(*columns, strict=True)]
 
 
 def variant_table(variants: dict[str, Any]) -> list[str]:
@@ -564,42 +520,35 @@ def failed(found: dict[str, Any]) -> list[str]:
     return [text for ok, text in checks(slbn) if not ok] if slbn else []
 
 
-class Backbone(Job[dict[str, Any]]):
+class Backbone(Plan, Job[dict[str, Any]]):
     """A run on the backbone, as a job."""
 
     kind = "backbone"
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-
-    def to_json(self) -> dict[str, Any]:
-        return self.plan.to_json()
-
     def duration(self) -> float:
-        return self.plan.seconds * len(self.plan.variants)
+        return self.seconds * len(self.variants)
 
     def build(self) -> None:
         engine.make(["tc-plugins", "tools", "traffic"], ())
 
     def read(self, work: Path) -> dict[str, Any]:
-        data = {name: backbone.read(self.plan, name, work) for name in self.plan.variants}
-        around = trust.conditions(next(iter(data.values())), [])
-        return write_results(self.plan, data, around, work)
+        runs = {name: Run.read(self, name, work) for name in self.variants}
+        around = trust.conditions(next(iter(runs.values())).measured, [])
+        return write_results(self, runs, around, work)
 
 
 def write_results(
-    plan: Plan, data: dict[str, Any], around: dict[str, Any], directory: Path
+    plan: Plan, runs: dict[str, Run], around: dict[str, Any], directory: Path
 ) -> dict[str, Any]:
-    """Evaluate the DATA of all variants, of a run AROUND which was this environment.
+    """Evaluate RUNS of all variants, AROUND which was this environment.
 
     Result and figures are left in DIRECTORY.
     """
-    lacking = {name: check(plan, name, measured) for name, measured in data.items()}
+    lacking = {name: run.check() for name, run in runs.items()}
     variants = {
-        name: evaluate_variant(plan, name, measured) | trust.condition(lacking[name])
-        for name, measured in data.items()
+        name: evaluate_variant(run) | trust.condition(lacking[name]) for name, run in runs.items()
     }
     found = around | {"plan": plan.to_json(), "variants": variants}
     (directory / store.RESULT).write_text(json.dumps(found) + "\n")
-    backbone_figures.draw(plan, data, directory)
+    backbone_figures.draw(plan, runs, directory)
     return found

@@ -3,7 +3,6 @@
 
 import json
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -89,61 +88,53 @@ class Record:
             },
         )
 
-    def check(self) -> list[str]:
-        """Raise the reason if the run cannot be trusted; return the checks that were not made."""
-        return check(self.what, self.document, self.heads)
+    def check(self, context: str = "") -> list[str]:
+        """Raise the reason if the run cannot be trusted; return the checks that were not made.
 
-
-def check(
-    what: Experiment,
-    document: Mapping[str, Any],
-    heads: Sequence[Mapping[str, Any]],
-    context: str = "",
-) -> list[str]:
-    """The same, of a record's document and its flows' totals.
-
-    Packets on an access router's link may wait for their time, so it need not send while they do.
-    In real time samples are late, and a short queue may be empty between two of them.
-    """
-    virtual, frame = document["virtual"], what.network.mtu + headers.ETHERNET
-    changed = {link for _, link, _ in what.changes}
-    most = {
-        end.interface: end.queue.rate
-        for end in trunks(what.network)
-        if isinstance(end.queue, Trunk)
-    }
-    for _, link, rate in what.changes:
-        most[link] = max(most[link], rate)
-    evidence = trust.gathered(
-        document,
-        delays=document["hidden"],
-        frames={
-            f"{pair}, {protocol.upper()},": trust.Frames(size, count, frame)
-            for pair, counts in document["arrived"].items()
-            for protocol, (size, count) in counts.items()
+        CONTEXT is put before the reason.  Packets on an access router's link may wait for their
+        time, so it need not send while they do.  In real time samples are late, and a short queue
+        may be empty between two of them.
+        """
+        what, document = self.what, self.document
+        virtual, frame = document["virtual"], what.network.mtu + headers.ETHERNET
+        changed = {link for _, link, _ in what.changes}
+        most = {
+            end.interface: end.queue.rate
+            for end in trunks(what.network)
+            if isinstance(end.queue, Trunk)
         }
-        | {
-            link: trust.Frames(kept["sent"][-1], kept["packets"][-1], frame)
-            for link, kept in document["wires"].items()
-        },
-        rates={
-            link: trust.LinkRate(
-                document["times"],
-                kept["sent"],
-                kept["held"],
-                most[link],
-                BURST,
-                steady=link not in changed and not is_uplink(link),
-                exact=virtual,
-            )
-            for link, kept in document["wires"].items()
-        },
-        flows={
-            f"flow {number} from {flow.source}": trust.Ran(
-                flow.kind, head["kind"], bool(head["sent"])
-            )
-            for number, (flow, head) in enumerate(zip(what.flows, heads, strict=True))
-        },
-        samples=None if virtual else document["times"],
-    )
-    return trust.check(evidence, virtual, context)
+        for _, link, rate in what.changes:
+            most[link] = max(most[link], rate)
+        evidence = trust.gathered(
+            document,
+            delays=document["hidden"],
+            frames={
+                f"{pair}, {protocol.upper()},": trust.Frames(size, count, frame)
+                for pair, counts in document["arrived"].items()
+                for protocol, (size, count) in counts.items()
+            }
+            | {
+                link: trust.Frames(kept["sent"][-1], kept["packets"][-1], frame)
+                for link, kept in document["wires"].items()
+            },
+            rates={
+                link: trust.LinkRate(
+                    document["times"],
+                    kept["sent"],
+                    kept["held"],
+                    most[link],
+                    BURST,
+                    steady=link not in changed and not is_uplink(link),
+                    exact=virtual,
+                )
+                for link, kept in document["wires"].items()
+            },
+            flows={
+                f"flow {number} from {flow.source}": trust.Ran(
+                    flow.kind, head["kind"], bool(head["sent"])
+                )
+                for number, (flow, head) in enumerate(zip(what.flows, self.heads, strict=True))
+            },
+            samples=None if virtual else document["times"],
+        )
+        return trust.check(evidence, virtual, context)

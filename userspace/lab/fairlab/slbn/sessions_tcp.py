@@ -87,8 +87,7 @@ class TcpPlan(Plain, Measured["TcpOutcome"]):
         variant = backbone.VARIANTS[self.variant]
         if variant.slbn:
             variant = replace(variant, data=backbone.VARIANTS["drr_fq"].data)
-        words = abilene.PAPER if self.paper else abilene.COMMIT
-        return abilene.build(self.rate, variant, words=words)
+        return abilene.build(self.rate, variant, words=abilene.PAPER if self.paper else "")
 
     def experiment(self) -> Experiment:
         slbn = backbone.VARIANTS[self.variant].slbn
@@ -106,7 +105,19 @@ class TcpPlan(Plain, Measured["TcpOutcome"]):
         )
 
     def read(self, work: Path) -> "TcpOutcome":
-        return read(self, work)
+        record = self.record(work)
+        check(self, record)
+        document = record.document
+        return TcpOutcome(
+            self,
+            document["times"],
+            document["wires"],
+            [(own["time"] / 1e9, own["acked"].astype(float)) for own in record.rows],
+            sum(int(own["retransmits"][-1]) for own in record.rows),
+            sum(int(own["segments"][-1]) for own in record.rows),
+            document.get("paced_drops", 0),
+            document["hosts"],
+        )
 
 
 @dataclass(frozen=True)
@@ -211,20 +222,3 @@ def check(plan: TcpPlan, record: Record) -> None:
     found = len({event[3] for event in record.document.get("events", ()) if event[4] == TCP_PORT})
     if record.what.agents and found < len(plan.flows):
         raise CannotRunError(f"agents detected {found} of {len(plan.flows)} flows")
-
-
-def read(plan: TcpPlan, work: Path) -> TcpOutcome:
-    """The outcome of PLAN, whose raw data is in WORK; CannotRunError if it is disturbed."""
-    record = plan.record(work)
-    check(plan, record)
-    document = record.document
-    return TcpOutcome(
-        plan,
-        document["times"],
-        document["wires"],
-        [(own["time"] / 1e9, own["acked"].astype(float)) for own in record.rows],
-        sum(int(own["retransmits"][-1]) for own in record.rows),
-        sum(int(own["segments"][-1]) for own in record.rows),
-        document.get("paced_drops", 0),
-        document["hosts"],
-    )
