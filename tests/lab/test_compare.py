@@ -14,10 +14,10 @@ from typing import Any
 import numpy
 import pytest
 from fairlab.compare import measures, sizes, studies
-from fairlab.compare.plan import Plan
+from fairlab.compare.plan import Plan, Workload
 from fairlab.compare.stack import DEEP
 from fairlab.compare.stacks import CCS, STACKS, cases
-from fairlab.compare.workloads import WORKLOADS, Workload
+from fairlab.compare.workloads import WORKLOADS
 from fairlab.figures import comparisons, fingerprints
 from fairlab.model.errors import CannotRunError
 from fairlab.model.network import Edge, End, Trunk
@@ -314,8 +314,10 @@ def test_routes_lead_to_every_host(name: str, stack: str) -> None:
 def link(stack: str, small: bool = False, rtt: float = 4.0, cc: str = "cubic") -> End:
     """One end of a link of two routers."""
     mesh = Mesh("two", ("l", "r"), (Wire("l", "r", 50 * MBIT, round(500 * rtt) - 1000),))
-    uplinks = {"l": 200 * MBIT, "r": 200 * MBIT}
-    made = Plan(stack, cc, mesh, uplinks, 100, small, 10.0, 5.0, FLOWS, ()).network()
+    uplinks = dict.fromkeys("lr", 200 * MBIT)
+    made = Plan(
+        stack, cc, FLOWS, mesh=mesh, uplinks=uplinks, buffer=100, small=small, seconds=10.0
+    ).network()
     ends = {end.interface: end for link in made.links for end, _ in link.ends()}
     assert isinstance(ends["a-l.h-l"].queue, Edge) == stack.startswith("slbn")
     assert isinstance(ends["a-l.l"].queue, Trunk)
@@ -377,8 +379,10 @@ FLOWS = (
 
 def made_up() -> Plan:
     mesh = Mesh("two", ("l", "r"), (Wire("l", "r", 10 * MBIT, 4000),))
-    uplinks = {"l": 40 * MBIT, "r": 40 * MBIT}
-    return Plan("pfifo", "cubic", mesh, uplinks, 100, False, 10.0, 5.0, FLOWS, ())
+    uplinks = dict.fromkeys("lr", 40 * MBIT)
+    return Plan(
+        "pfifo", "cubic", FLOWS, mesh=mesh, uplinks=uplinks, buffer=100, seconds=10.0, warmup=5.0
+    )
 
 
 def test_hosts_of_workloads() -> None:

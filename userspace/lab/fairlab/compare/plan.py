@@ -20,7 +20,8 @@ the whole run.
 
 import itertools
 import random
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -28,7 +29,6 @@ from typing import Any, Self
 
 from fairlab.compare import sizes
 from fairlab.compare.stacks import STACKS
-from fairlab.compare.workloads import Workload
 from fairlab.model.network import Edge, Network, Trunk
 from fairlab.model.plain import Plain
 from fairlab.model.qdisc import Qdisc
@@ -36,35 +36,31 @@ from fairlab.net.network import AMPLE, Hosts
 from fairlab.results import statistics, waits
 from fairlab.run import engine
 from fairlab.slbn import maxmin, network
-from fairlab.slbn.experiment import L4S, TCP_PART, UDP_PART, Change, Experiment, Flow
+from fairlab.slbn.experiment import TCP_PART, UDP_PART, Change, Experiment, Flow
 from fairlab.slbn.mesh import Mesh, link_name
 from fairlab.slbn.network import access, senders_of
 from fairlab.slbn.record import AGENT_SOURCES, Measured, Record
 
 #: Buffers never limit a window: seconds at the rate of the fastest link.
 WINDOW_SECONDS = 2
+#: Hosts that send at each node of a workload.
+SENDERS = 50
 
 Numbers = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Plan(Plain, Measured[Numbers]):
-    """A workload with a seed, on a stack, under a congestion control."""
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What runs of a workload have in common; times are in seconds."""
 
-    kind = "compare"
-
-    stack: str
-    cc: str
     mesh: Mesh
+    #: nodes with an access router and hosts, and the rate of its link
     uplinks: dict[str, int]
+    #: packets, of a FIFO; SMALL: no qdisc may have a larger one
     buffer: int
-    small: bool
+    small: bool = False
     seconds: float
-    warmup: float
-    flows: tuple[Flow, ...]
-    changes: tuple[Change, ...]
-    #: interval of TCP's samples [s]
-    look: float = 0.1
+    warmup: float = 0.0
     hosts: Hosts = AMPLE
     #: hosts that send at each node
     senders: int = 1
@@ -72,18 +68,49 @@ class Plan(Plain, Measured[Numbers]):
     weights: tuple[int, ...] = (1,)
     #: a session is joined for each flow before it starts, where SLBN assigns rates
     joined: bool = False
+
+
+@dataclass(frozen=True)
+class Workload(Setting):
+    """A network and its flows, which depend on a seed."""
+
+    name: str
+    title: str
+    flows: Callable[[random.Random], list[Flow]]
+    changes: Callable[[random.Random], list[Change]] = lambda _: []
+    senders: int = field(default=SENDERS, kw_only=True)
+
+    def flows_of(self, draw: random.Random) -> tuple[tuple[Flow, ...], tuple[Change, ...]]:
+        """The flows and the changes of rates, which do not depend on the number of senders."""
+        flows, changes = self.flows(draw), self.changes(draw)
+        senders = [
+            draw.randrange(self.senders) if flow.size and not self.joined else n % self.senders
+            for n, flow in enumerate(flows)
+        ]
+        placed = zip(flows, senders, strict=True)
+        return tuple(replace(flow, sender=sender) for flow, sender in placed), tuple(changes)
+
+
+@dataclass(frozen=True)
+class Plan(Setting, Plain, Measured[Numbers]):
+    """A workload with a seed, on a stack, under a congestion control."""
+
+    kind = "compare"
+
+    stack: str
+    cc: str
+    flows: tuple[Flow, ...]
+    changes: tuple[Change, ...] = ()
+    #: interval of TCP's samples [s]
+    look: float = 0.1
     #: of the random numbers of the kernel and of programs
     seed: int = 0
 
     @classmethod
     def of(cls, workload: Workload, stack: str, cc: str, seed: int) -> "Plan":
-        draw = random.Random(seed)
-        w = workload
-        rest = (w.buffer, w.small, w.seconds, w.warmup, *w.flows_of(draw))
-        return cls(
-            stack, cc, w.mesh, dict(w.uplinks), *rest,
-            hosts=w.hosts, senders=w.senders, weights=w.weights, joined=w.joined, seed=seed,
-        )  # fmt: skip
+        common = {one.name: getattr(workload, one.name) for one in fields(Setting)}
+        flows = workload.flows_of(random.Random(seed))
+        return cls(stack, cc, *flows, seed=seed, **common)
 
     # --- as a job -------------------------------------------------------------------------------
 
@@ -135,7 +162,6 @@ class Plan(Plain, Measured[Numbers]):
             changes=self.changes,
             rated=f"{stack.kind} {stack.options}" if "{rate}" in stack.options else "",
             cc=self.cc,
-            ecn=self.cc in L4S,
             hosts=self.hosts,
             agents={} if stack.slbn is None else self.agents(built),
             joined=self.joined and stack.slbn is not None,

@@ -8,9 +8,9 @@ So the gallery runs and stores them, several at a time, and Snakemake can run th
 from typing import Any
 
 from fairlab.compare.measures import LESS, label, shown, text_of
-from fairlab.compare.plan import Plan
+from fairlab.compare.plan import Plan, Workload
 from fairlab.compare.stacks import CCS, OURS, STACKS, case_name, cases, split_case
-from fairlab.compare.workloads import WORKLOADS, Workload
+from fairlab.compare.workloads import WORKLOADS
 from fairlab.figures.study import Case, Data, Numbers, Study, Table
 from fairlab.results import statistics
 from fairlab.results.plots import COLOURS, GREY

@@ -11,12 +11,13 @@ at one host.
 """
 
 import random
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
 from fairlab.compare import sizes
-from fairlab.net.network import AMPLE, Hosts
+from fairlab.compare.plan import SENDERS, Workload
+from fairlab.net.network import Hosts
 from fairlab.slbn import abilene, backbone
 from fairlab.slbn.experiment import FRAME, TCP_PART, Change, Flow
 from fairlab.slbn.mesh import Mesh, Wire
@@ -24,8 +25,6 @@ from fairlab.slbn.network import ACCESS_DELAY
 
 MBIT, GBIT = 10**6, 10**9
 
-#: Hosts that send at each node.
-SENDERS = 50
 #: The largest random delay of a flow's start [s].
 SPREAD = 0.5
 
@@ -35,38 +34,9 @@ LINUX_7 = Hosts(receive=6 * 2**20, send=4 * 2**20)
 LINUX_10 = Hosts(receive=32 * 2**20, send=4 * 2**20)
 
 
-@dataclass(frozen=True)
-class Workload:
-    """A network and its flows, which depend on a seed.  BUFFER is in packets, for a FIFO."""
-
-    name: str
-    title: str
-    mesh: Mesh
-    uplinks: dict[str, int]
-    buffer: int
-    seconds: float
-    warmup: float
-    flows: Callable[[random.Random], list[Flow]]
-    changes: Callable[[random.Random], list[Change]] = lambda _: []
-    #: no qdisc may have a larger buffer
-    small: bool = False
-    hosts: Hosts = AMPLE
-    #: hosts at each node
-    senders: int = SENDERS
-    #: of the hosts' flows, in turn; stacks without weights ignore them
-    weights: tuple[int, ...] = (1,)
-    #: flows have sessions, which were joined before they start
-    joined: bool = False
-
-    def flows_of(self, draw: random.Random) -> tuple[tuple[Flow, ...], tuple[Change, ...]]:
-        """The flows and the changes of rates, which do not depend on the number of senders."""
-        flows, changes = self.flows(draw), self.changes(draw)
-        senders = [
-            draw.randrange(self.senders) if flow.size and not self.joined else n % self.senders
-            for n, flow in enumerate(flows)
-        ]
-        placed = zip(flows, senders, strict=True)
-        return tuple(replace(flow, sender=sender) for flow, sender in placed), tuple(changes)
+def late(draw: random.Random, spread: float = SPREAD) -> float:
+    """A random delay of a flow's start [s]."""
+    return round(draw.uniform(0, spread), 4)
 
 
 def bdp(rate: int, rtt: float) -> int:
@@ -89,31 +59,40 @@ def backbone_of(rate: int, name: str, seconds: float) -> Workload:
     def flows(draw: random.Random) -> list[Flow]:
         found = []
         for flow in backbone.FLOWS:
-            late = round(draw.uniform(0, SPREAD), 4)
+            delay = late(draw)
             for part in flow.parts:
                 udp = round(part.share * rate)
-                start, stop = part.start * seconds + late, part.stop * seconds
+                start, stop = part.start * seconds + delay, part.stop * seconds
                 found.append(Flow(flow.source, flow.destination, start, stop, udp))
         return found
 
     return Workload(
         name,
         f"backbone: the demo's 8 flows join and leave on Abilene, links of {rate // MBIT} Mbit/s",
-        abilene.backbone(rate),
-        dict.fromkeys(abilene.ACCESS, rate),
-        bdp(rate, longest_rtt()),
-        seconds,
-        0.0,
         flows,
+        mesh=abilene.backbone(rate),
+        uplinks=dict.fromkeys(abilene.ACCESS, rate),
+        buffer=bdp(rate, longest_rtt()),
+        seconds=seconds,
     )
 
 
 # --- one link -----------------------------------------------------------------------------------
 
 
-def one_link(rate: int, rtt: float) -> Mesh:
-    """Routers l and r, and a link; RTT [ms] from host to host."""
-    return Mesh("link", ("l", "r"), (Wire("l", "r", rate, round(500 * rtt) - 2 * ACCESS_DELAY),))
+def one_link(
+    name: str,
+    title: str,
+    flows: Callable[[random.Random], list[Flow]],
+    rate: int,
+    rtt: float,
+    seconds: float,
+    **more: Any,
+) -> Workload:
+    """FLOWS on a link of the routers l and r; RTT [ms] from host to host."""
+    wire = Wire("l", "r", rate, round(500 * rtt) - 2 * ACCESS_DELAY)
+    mesh, uplinks = Mesh("link", ("l", "r"), (wire,)), dict.fromkeys("lr", 4 * rate)
+    return Workload(name, title, flows, mesh=mesh, uplinks=uplinks, seconds=seconds, **more)
 
 
 def short_flows(name: str, table: sizes.Table, text: str) -> Workload:
@@ -129,16 +108,8 @@ def short_flows(name: str, table: sizes.Table, text: str) -> Workload:
             when += draw.expovariate(each)
         return found
 
-    return Workload(
-        name,
-        f"short flows: sizes of {text}, 50 % of a 1 Gbit/s link, beside 30 % of UDP, 20 ms",
-        one_link(rate, rtt),
-        {"l": 4 * rate, "r": 4 * rate},
-        bdp(rate, rtt),
-        seconds,
-        0.0,
-        flows,
-    )
+    title = f"short flows: sizes of {text}, 50 % of a 1 Gbit/s link, beside 30 % of UDP, 20 ms"
+    return one_link(name, title, flows, rate, rtt, seconds, buffer=bdp(rate, rtt))
 
 
 def long_flows(
@@ -150,27 +121,17 @@ def long_flows(
     count: int,
     seconds: float,
     spread: float = SPREAD,
-    small: bool = False,
-    changes: Callable[[random.Random], list[Change]] = lambda _: [],
+    **more: Any,
 ) -> Workload:
     """COUNT long flows share a link."""
 
     def flows(draw: random.Random) -> list[Flow]:
-        starts = sorted(round(draw.uniform(0, spread), 4) for _ in range(count))
+        starts = sorted(late(draw, spread) for _ in range(count))
         return [Flow("l", "r", start, seconds) for start in starts]
 
-    return Workload(
-        name,
-        f"{text}: {count} flows, {rate // MBIT} Mbit/s, {rtt:g} ms",
-        one_link(rate, rtt),
-        {"l": 4 * rate, "r": 4 * rate},
-        buffer,
-        seconds,
-        seconds / 4,
-        flows,
-        changes,
-        small,
-    )
+    title = f"{text}: {count} flows, {rate // MBIT} Mbit/s, {rtt:g} ms"
+    more |= {"buffer": buffer, "warmup": seconds / 4}
+    return one_link(name, title, flows, rate, rtt, seconds, **more)
 
 
 def steps(draw: random.Random) -> list[Change]:
@@ -181,28 +142,49 @@ def steps(draw: random.Random) -> list[Change]:
 # --- several links ------------------------------------------------------------------------------
 
 
-def parking_lot() -> Workload:
-    """Two long flows and UDP cross three links, each of which has two cross flows."""
-    rate, seconds = 100 * MBIT, 30.0
-    nodes = ("p0", "p1", "p2", "p3")
-    pairs = list(pairwise(nodes))
-    mesh = Mesh("parking-lot", nodes, tuple(Wire(a, b, rate, 5000) for a, b in pairs))
+def row(letter: str, rates: Iterable[int], delay: int) -> list[Wire]:
+    """Links in a row, of routers LETTER0, LETTER1, ...; DELAY in µs."""
+    return [Wire(f"{letter}{n}", f"{letter}{n + 1}", rate, delay) for n, rate in enumerate(rates)]
+
+
+def in_a_row(
+    name: str,
+    title: str,
+    wires: Sequence[Wire],
+    rtt: float,
+    ways: Iterable[tuple[str, str]],
+    seconds: float,
+    udp: Iterable[tuple[str, str]] = (),
+    **more: Any,
+) -> Workload:
+    """Long flows go WAYS over links in a row, beside UDP of half of a link; RTT [ms]: of a FIFO."""
+    nodes = (wires[0].a, *(wire.b for wire in wires))
+    rate = max(wire.rate for wire in wires)
 
     def flows(draw: random.Random) -> list[Flow]:
-        ways = [("p0", "p3")] * 2 + [pair for pair in pairs for _ in range(2)]
-        found = [Flow(a, b, round(draw.uniform(0, SPREAD), 4), seconds) for a, b in ways]
-        return [*found, Flow("p0", "p3", 0.0, seconds, udp=rate // 2)]
+        found = [Flow(a, b, late(draw), seconds) for a, b in ways]
+        return found + [Flow(a, b, 0.0, seconds, udp=rate // 2) for a, b in udp]
 
     return Workload(
-        "parking-lot",
-        "parking lot: 2 flows and 50 Mbit/s of UDP over 3 links of 100 Mbit/s, 2 cross flows each",
-        mesh,
-        dict.fromkeys(nodes, 4 * rate),
-        bdp(rate, 32),
-        seconds,
-        5.0,
+        name,
+        title,
         flows,
+        mesh=Mesh(name, nodes, tuple(wires)),
+        uplinks=dict.fromkeys(nodes, 4 * rate),
+        buffer=bdp(rate, rtt),
+        seconds=seconds,
+        **more,
     )
+
+
+def parking_lot() -> Workload:
+    """Two long flows and UDP cross three links, each of which has two cross flows."""
+    wires, whole = row("p", [100 * MBIT] * 3, 5000), ("p0", "p3")
+    ways = [whole] * 2 + [(wire.a, wire.b) for wire in wires for _ in range(2)]
+    title = (
+        "parking lot: 2 flows and 50 Mbit/s of UDP over 3 links of 100 Mbit/s, 2 cross flows each"
+    )
+    return in_a_row("parking-lot", title, wires, 32, ways, 30.0, [whole], warmup=5.0)
 
 
 def eight_links() -> Workload:
@@ -213,50 +195,23 @@ def eight_links() -> Workload:
     has the more the nearer its link is to the first one; a queue that knows its own link only gives
     UDP an equal share there.
     """
-    rate, seconds = 50 * MBIT, 20.0
-    nodes = tuple(f"e{n}" for n in range(9))
-    pairs = list(pairwise(nodes))
-    mesh = Mesh("eight-links", nodes, tuple(Wire(a, b, rate, 1000) for a, b in pairs))
-
-    def flows(draw: random.Random) -> list[Flow]:
-        found = [Flow(a, b, round(draw.uniform(0, SPREAD), 4), seconds) for a, b in pairs]
-        return found + [Flow(a, nodes[-1], 0.0, seconds, udp=rate // 2) for a, _ in pairs]
-
-    return Workload(
-        "eight-links",
-        "eight links of 50 Mbit/s in a row: TCP over each, 25 Mbit/s of UDP from each to the end",
-        mesh,
-        dict.fromkeys(nodes, 4 * rate),
-        bdp(rate, 20),
-        seconds,
-        5.0,
-        flows,
+    wires = row("e", [50 * MBIT] * 8, 1000)
+    ways, udp = [(wire.a, wire.b) for wire in wires], [(wire.a, "e8") for wire in wires]
+    title = (
+        "eight links of 50 Mbit/s in a row: TCP over each, 25 Mbit/s of UDP from each to the end"
     )
+    return in_a_row("eight-links", title, wires, 20, ways, 20.0, udp, warmup=5.0)
 
 
 def weighted() -> Workload:
     """Flows of weights 1, 2 and 4 over three bottlenecks of different rates, and over each."""
-    seconds, rates = 30.0, (60 * MBIT, 90 * MBIT, 120 * MBIT)
-    nodes, weights = ("w0", "w1", "w2", "w3"), (1, 2, 4)
-    pairs = list(pairwise(nodes))
-    wires = tuple(Wire(a, b, rate, 5000) for (a, b), rate in zip(pairs, rates, strict=True))
-
-    def flows(draw: random.Random) -> list[Flow]:
-        # A multiple of three for each way: hosts, and so weights, are dealt in turn.
-        ways = [way for way in (("w0", "w3"), *pairs) for _ in weights]
-        return [Flow(a, b, round(draw.uniform(0, SPREAD), 4), seconds) for a, b in ways]
-
-    return Workload(
-        "weights",
-        "weights 1 : 2 : 4 over three links of 60, 90 and 120 Mbit/s, and over each",
-        Mesh("weights", nodes, wires),
-        dict.fromkeys(nodes, 4 * max(rates)),
-        bdp(max(rates), 32),
-        seconds,
-        10.0,
-        flows,
-        senders=len(weights),
-        weights=weights,
+    wires, weights = row("w", (60 * MBIT, 90 * MBIT, 120 * MBIT), 5000), (1, 2, 4)
+    # A multiple of three for each way: hosts, and so weights, are dealt in turn.
+    ways = [("w0", "w3"), *((wire.a, wire.b) for wire in wires)]
+    ways = [way for way in ways for _ in weights]
+    title = "weights 1 : 2 : 4 over three links of 60, 90 and 120 Mbit/s, and over each"
+    return in_a_row(
+        "weights", title, wires, 32, ways, 30.0, warmup=10.0, senders=len(weights), weights=weights
     )
 
 
@@ -281,17 +236,22 @@ def incast() -> Workload:
     return Workload(
         "incast",
         "incast: 200 hosts send 64 kB each at once, 1 Gbit/s, 4 ms, 256 packets",
-        Mesh("incast", (*nodes, "l", "r"), tuple(wires)),
-        dict.fromkeys((*nodes, "r"), 4 * rate),
-        256,
-        seconds,
-        0.0,
         flows,
+        mesh=Mesh("incast", (*nodes, "l", "r"), tuple(wires)),
+        uplinks=dict.fromkeys((*nodes, "r"), 4 * rate),
+        buffer=256,
+        seconds=seconds,
         small=True,
         # With the largest buffers, windows count units of 4 kB: more than a round trip needs.
         hosts=LINUX_7,
         joined=True,
     )
+
+
+def changed(workload: Workload, name: str, text: str, **changes: Any) -> Workload:
+    """WORKLOAD with CHANGES, which NAME and TEXT say."""
+    name, title = f"{workload.name}-{name}", f"{workload.title}; {text}"
+    return replace(workload, name=name, title=title, **changes)
 
 
 def from_four(workload: Workload) -> Workload:
@@ -310,10 +270,10 @@ def from_four(workload: Workload) -> Workload:
             for flow in workload.flows(draw)
         ]
 
-    return replace(
+    return changed(
         workload,
-        name=f"{workload.name}-4",
-        title=f"{workload.title}; from four access routers",
+        "4",
+        "from four access routers",
         mesh=Mesh("four", (*nodes, "l", "r"), tuple(wires)),
         uplinks=dict.fromkeys((*nodes, "r"), workload.uplinks["l"]),
         flows=flows,
@@ -332,24 +292,20 @@ def of_two_bdp(rate: int, rtt: float) -> Hosts:
     return Hosts(receive=2 * size, send=4 * size)
 
 
-def with_hosts(workload: Workload, name: str, text: str, hosts: Hosts) -> Workload:
-    """WORKLOAD on other hosts; NAME and TEXT say which."""
-    title = f"{workload.title}; {text}"
-    return replace(workload, name=f"{workload.name}-{name}", title=title, hosts=hosts)
-
-
 def with_sockets(workload: Workload, rtt: float) -> Iterator[Workload]:
     """WORKLOAD with several socket buffers; RTT is its longest [ms]."""
     rate = max(wire.rate for wire in workload.mesh.wires)
-    yield with_hosts(workload, "linux7", "Linux's socket buffers, window scale 7", LINUX_7)
-    yield with_hosts(workload, "linux10", "Linux's socket buffers, window scale 10", LINUX_10)
-    yield with_hosts(workload, "2bdp", "socket buffers of 2 BDP", of_two_bdp(rate, rtt))
+    for name, text, hosts in (
+        ("linux7", "Linux's socket buffers, window scale 7", LINUX_7),
+        ("linux10", "Linux's socket buffers, window scale 10", LINUX_10),
+        ("2bdp", "socket buffers of 2 BDP", of_two_bdp(rate, rtt)),
+    ):
+        yield changed(workload, name, text, hosts=hosts)
 
 
 def from_one_host(workload: Workload) -> Workload:
     """WORKLOAD with one sending host at each node."""
-    title = f"{workload.title}; one sending host"
-    return replace(workload, name=f"{workload.name}-one-host", title=title, senders=1)
+    return changed(workload, "one-host", "one sending host", senders=1)
 
 
 WEB_SEARCH = short_flows("web-search", sizes.WEB, "web search (DCTCP paper)")
@@ -368,7 +324,7 @@ WORKLOADS = {
         BACKBONE_1G,
         *with_sockets(BACKBONE_1G, longest_rtt()),
         WEB_SEARCH,
-        with_hosts(WEB_SEARCH, "gso", "hosts with segmentation offload", Hosts(gso=True)),
+        changed(WEB_SEARCH, "gso", "hosts with segmentation offload", hosts=Hosts(gso=True)),
         from_one_host(WEB_SEARCH),
         from_four(WEB_SEARCH),
         DATA_MINING,

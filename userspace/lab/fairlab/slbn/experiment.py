@@ -93,7 +93,6 @@ class Experiment:
     rated: str = ""
     #: the congestion control of all hosts, of receivers too; empty: only flows have theirs
     cc: str = ""
-    ecn: bool = False
     hosts: Hosts = AMPLE
     #: options of the agent at each node's access router, or without one, at the node
     agents: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

@@ -288,7 +288,7 @@ def measure(what: Experiment, directory: Path, progress: Progress) -> None:
     progress.step(f"{what.name}: {what.seconds:g} s")
     with (
         host.ample_tcp_memory(),
-        Laboratory(what.network, what.window, ecn=what.ecn, hosts=what.hosts) as lab,
+        Laboratory(what.network, what.window, ecn=what.cc in L4S, hosts=what.hosts) as lab,
         ExitStack() as stack,
     ):
         log = stack.enter_context(closing(evidence.KernelLog()))
