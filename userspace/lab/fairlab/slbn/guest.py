@@ -49,6 +49,7 @@ from fairlab.slbn.network import (
     access,
     address_of,
     agent_at,
+    end_of,
     senders_of,
     subnet_of,
     trunks,
@@ -81,7 +82,7 @@ def configure(lab: Laboratory, what: Experiment) -> None:
     for node in what.nodes:
         own = network.host(node)
         ((to, via),) = lab.network.routes[own]
-        device = lab.network.ends_of(own)[0][0].interface
+        device = end_of(lab.network, node).interface
         lines = [f"ip route change {to} via {via} congctl {what.cc}"] if what.cc else []
         lines.append(f"tc qdisc add dev {device} clsact")
         for a, b in pairs(what):
@@ -108,7 +109,7 @@ def arrived(lab: Laboratory, what: Experiment) -> Counts:
     found: Counts = {f"{a}-{b}": {name: [0, 0] for name in PROTOCOLS} for a, b in pairs(what)}
     for node in what.nodes:
         own = network.host(node)
-        device = lab.network.ends_of(own)[0][0].interface
+        device = end_of(lab.network, node).interface
         text = lab.shell(own, f"tc -s -j filter show dev {device} ingress")
         for entry in json.loads(text or "[]"):
             options = entry.get("options", {})
@@ -214,34 +215,26 @@ def wait(
     return {"early": early, "late": arrived(lab, what), "datagrams": received}
 
 
-def link_counters(lab: Laboratory) -> tuple[dict[str, int], int]:
-    """The bytes of data that each link has carried, and the packets that delays have dropped."""
+def link_counters(lab: Laboratory) -> dict[str, Any]:
+    """The bytes of data that each link has carried; the packets that delays have dropped; and of
+    links that have bands, the packets of each band by how long they waited.
+    """
     carried: dict[str, int] = {}
+    waits: dict[str, list[int]] = {}
     hidden = 0
-    states = {}
     for end in trunks(lab.network):
-        if end.node not in states:
-            with lab.queue_reader(end.node) as reader:
-                states[end.node] = reader.read()
         index = lab.interface_index(end)
-        queue, delay = (states[end.node].get((index, n), NOTHING) for n in (QUEUE, NETEM))
+        with lab.queue_reader(end.node) as reader:
+            states = reader.read()
+            bands = reader.band_waits(index, QUEUE)
+        queue, delay = (states.get((index, n), NOTHING) for n in (QUEUE, NETEM))
         carried[end.interface] = queue.sent_bytes
         # netem's drops include those of the qdisc behind it.
         hidden += max(0, delay.drops - queue.drops)
-    return carried, hidden
-
-
-def band_waits(lab: Laboratory) -> dict[str, list[int]]:
-    """Packets by how long they waited, of each band, of all links that have bands."""
-    found: dict[str, list[int]] = {}
-    for end in trunks(lab.network):
-        with lab.queue_reader(end.node) as reader:
-            waits = reader.band_waits(lab.interface_index(end), QUEUE)
-        for number, counts in waits.items():
-            band = BANDS[number - 1]
-            before = found.get(band, [0] * len(counts))
-            found[band] = [a + b for a, b in zip(before, counts, strict=True)]
-    return found
+        for number, counts in bands.items():
+            before = waits.get(BANDS[number - 1], [0] * len(counts))
+            waits[BANDS[number - 1]] = [a + b for a, b in zip(before, counts, strict=True)]
+    return {"carried": carried, "hidden": hidden, "waits": waits}
 
 
 def start_agents(
@@ -314,14 +307,12 @@ def measure(what: Experiment, directory: Path, progress: Progress) -> None:
             programs.wait_senders()
             time.sleep(DRAIN)
             programs.stop()
-        carried, hidden = link_counters(lab)
+        counters = link_counters(lab)
         load = host.Load.now().since(load)
         document |= {
             "arrived": arrived(lab, what),
             "hosts": evidence.host_counters(lab),
-            "carried": carried,
-            "hidden": hidden,
-            "waits": band_waits(lab),
+            **counters,
             "times": [when - begin for when in sampler.times],
             "wires": sampler.wires,
             "agents": agents.printed(),

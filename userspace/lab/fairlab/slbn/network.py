@@ -124,25 +124,27 @@ def trunks(network: Network) -> list[End]:
     return [end for link in network.links for end, _ in link.ends() if isinstance(end.queue, Trunk)]
 
 
+def end_of(network: Network, node: str) -> End:
+    """The interface of a node's host."""
+    ((end, _),) = network.ends_of(host(node))
+    return end
+
+
 def address_of(network: Network, node: str) -> str:
     """The address of a node's host."""
-    ((end, _),) = network.ends_of(host(node))
-    return end.address
+    return end_of(network, node).address
 
 
 def senders_of(network: Network, node: str) -> tuple[str, ...]:
     """The addresses of the hosts that send at a node."""
-    ((end, _),) = network.ends_of(host(node))
+    end = end_of(network, node)
     return end.others or (end.address,)
 
 
 def local_hosts(network: Network, node: str) -> str:
     """The addresses of the hosts at a node, as prefixes."""
-    ((end, _),) = network.ends_of(host(node))
-    found = [f"{end.address}/32"]
-    if end.others:
-        found.append(f"{end.others[0]}/26")
-    return ",".join(found)
+    end = end_of(network, node)
+    return ",".join([f"{end.address}/32", *(f"{first}/26" for first in end.others[:1])])
 
 
 def agent_at(network: Network, node: str) -> tuple[str, dict[str, str]]:
