@@ -535,7 +535,7 @@ class Pool:
         return text
 
     def work(self, runs: Sequence[Run]) -> list[Failure]:
-        """Do all RUNS; return those that failed."""
+        """Do all RUNS; return those that failed, in the order of RUNS."""
         todo = list(runs)
         try:
             while todo or self.going:
@@ -551,4 +551,5 @@ class Pool:
             for child in self.going:
                 child.process.wait()
                 child.output.close()
-        return self.failures
+        order = [run.label for run in runs]
+        return sorted(self.failures, key=lambda failure: order.index(failure.run.label))
