@@ -255,14 +255,24 @@ def test_failed_programs_are_named(tmp_path: Path) -> None:
 
 
 def test_results_are_compared_by_case_and_measure() -> None:
-    def run(case: str, text: str, value: float) -> dict[str, Any]:
+    def run(case: str, text: str, value: float | None) -> dict[str, Any]:
         return {"case": case, "limits": [{"limit": text, "value": value}]}
+
+    def line(base: float | None, this: float | None) -> str:
+        text = "completion max of mine <= 10 s"
+        (change,) = cli.compare([run("", text, base)], [run("", text, this)])
+        return " ".join(cli.described(change).removeprefix("  completion max of mine").split())
 
     base = [run("loss 0 %", "jain >= 0.9", value) for value in (0.90, 0.94)]
     (change,) = cli.compare(base, [run("loss 0 %", "jain >= 0.8", 0.966)])
     assert " ".join(cli.described(change).split()) == "loss 0 %: jain 0.92 0.966 +5.00 %"
     for other in (run("", "jain >= 0.9", 1), run("loss 0 %", "jain of a >= 0.9", 1)):
         assert cli.compare(base, [other]) == []
+    assert line(2, 5.58) == "2000 ms 5580 ms +179.00 %"
+    # What did not end is shown, and nothing is in proportion to it, or to 0.
+    assert (line(None, 5), line(2, None), line(0, 1)) == (
+        "none 5000 ms", "2000 ms none", "0 ms 1000 ms",
+    )  # fmt: skip
 
 
 def test_tables(tmp_path: Path) -> None:

@@ -194,7 +194,7 @@ def judge(case: Case, seen: Any, limit: testbed.Limit) -> dict[str, Any]:
         "limit": limit.text,
         "line": limit.line,
         "value": value,
-        "shown": measures.show(limit, value),
+        "shown": measures.show(limit.measure, value),
         "holds": limit.holds(value),
     }
 
@@ -212,32 +212,32 @@ def own_names(case: Case, work: Path) -> str:
 def compare(base: Sequence[dict[str, Any]], runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """For each case and measure of both: the means over the seeds."""
     means = [values(those) for those in (base, runs)]
-    return [
-        {
-            "case": case,
-            "measure": measure,
-            "base": before,
-            "this": after,
-            "percent": 100 * (after / before - 1) if before else 0.0,
-        }
-        for (case, measure), after in means[1].items()
-        if (before := means[0].get((case, measure))) is not None
-    ]
+    changes = []
+    for (case, measure), after in means[1].items():
+        if (case, measure) in means[0]:
+            before = means[0][case, measure]
+            percent = 100 * (after / before - 1) if before and after is not None else None
+            numbers = {"base": before, "this": after, "percent": percent}
+            changes.append({"case": case, "measure": measure} | numbers)
+    return changes
 
 
 def described(change: dict[str, Any]) -> str:
     """A line on a measure of both."""
     words = ": ".join(filter(None, (change["case"], change["measure"])))
-    numbers = f"{change['base']:12.6g}  {change['this']:12.6g}"
-    return f"  {words:50}  {numbers}  {change['percent']:+.2f} %"
+    name = change["measure"].split()[0]
+    before, after = (measures.show(name, change[which]) for which in ("base", "this"))
+    percent = "" if change["percent"] is None else f"{change['percent']:+.2f} %"
+    return f"  {words:50}  {before:>12}  {after:>12}  {percent}".rstrip()
 
 
-def values(runs: Sequence[dict[str, Any]]) -> dict[tuple[str, str], float]:
-    """By case and measure: the mean over the runs that have a value."""
+def values(runs: Sequence[dict[str, Any]]) -> dict[tuple[str, str], float | None]:
+    """By case and measure: the mean over the runs that have a value, None if none has."""
     found: dict[tuple[str, str], list[float]] = {}
     for run in runs:
         for limit in run["limits"]:
             measure = limit["limit"].rpartition("=")[0].rstrip("<> ")
+            kept = found.setdefault((run["case"], measure), [])
             if limit["value"] is not None:
-                found.setdefault((run["case"], measure), []).append(limit["value"])
-    return {key: fmean(kept) for key, kept in found.items()}
+                kept.append(limit["value"])
+    return {key: fmean(kept) if kept else None for key, kept in found.items()}

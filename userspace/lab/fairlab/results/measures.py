@@ -160,11 +160,11 @@ def measure(case: Case, seen: Outcome, limit: Limit) -> float | None:
     return seen.growth("marks", begin, end) / sent if sent else None
 
 
-def show(limit: Limit, value: float | None) -> str:
-    """A value with its unit."""
+def show(name: str, value: float | None) -> str:
+    """A value of the measure NAME with its unit."""
     if value is None:
         return "none"
-    scale, unit = SHOWN[MEASURES[limit.measure]]
+    scale, unit = SHOWN[MEASURES[name]]
     return f"{scale * value:.4g}{unit}"
 
 
