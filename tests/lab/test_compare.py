@@ -56,6 +56,15 @@ def test_runs_declare_all_their_sources() -> None:
     assert {path.resolve() for path in needed} <= declared
 
 
+def test_guests_of_fast_links_may_take_longer() -> None:
+    def patience(name: str) -> float:
+        plan = Plan.of(WORKLOADS[name], "fq_codel", "cubic", 1)
+        return plan.duration() / plan.seconds
+
+    found = [patience(name) for name in ("parking-lot", "many-flows", "many-flows-10g")]
+    assert found == [1, 1, 10]
+
+
 def test_interval_is_students() -> None:
     mean, half = statistics.interval([1.0, 2.0, 3.0, 4.0])
     assert mean == 2.5

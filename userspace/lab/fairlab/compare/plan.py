@@ -135,14 +135,22 @@ class Plan(Setting, Plain, Measured[Numbers]):
             found += AGENT_SOURCES
         return tuple(found)
 
+    @property
+    def fastest(self) -> int:
+        """The rate of the fastest link [bit/s]."""
+        return max(wire.rate for wire in self.mesh.wires)
+
+    def duration(self) -> float:
+        """How long to wait for the guest: above 1 Gbit/s, packets take longer than their time."""
+        return self.seconds * max(1.0, self.fastest / 10**9)
+
     def guest_memory(self) -> int:
         return self.memory
 
     @property
     def memory(self) -> int:
         """The memory of a guest [MiB]: packets in flight are kept by both ends."""
-        most = max(wire.rate for wire in self.mesh.wires)
-        return 2048 if most < 10**9 else 4096 if most < 10**10 else 16384
+        return 2048 if self.fastest < 10**9 else 4096 if self.fastest < 10**10 else 16384
 
     def read(self, work: Path) -> Numbers:
         return read(self, work)
@@ -157,7 +165,7 @@ class Plan(Setting, Plain, Measured[Numbers]):
             seconds=self.seconds,
             looks=tuple(float(second) for second in range(1, round(self.seconds) + 1)),
             look=self.look,
-            window=WINDOW_SECONDS * max(wire.rate for wire in self.mesh.wires) // 8,
+            window=WINDOW_SECONDS * self.fastest // 8,
             warmup=self.warmup,
             changes=self.changes,
             rated=f"{stack.kind} {stack.options}" if "{rate}" in stack.options else "",
