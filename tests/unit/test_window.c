@@ -393,13 +393,19 @@ UNIT_TEST(share_bounds_without_a_rate)
 		{ 900 * MEGA, WINDOW_OPEN },
 		{ 0, WINDOW_OPEN },
 	};
+	static const u32 scales[] = { 7, 10, 14 };
 	struct window_ack ack = {};
 	struct window window;
-	u32 n, number;
+	u32 n, scale, number;
 
-	for (n = 0; n < ARRAY_SIZE(cases); n++) {
+	for (n = 0; n < ARRAY_SIZE(cases) * ARRAY_SIZE(scales); n++) {
+		u32 octets = cases[n / ARRAY_SIZE(scales)].octets, unit;
+
+		scale = scales[n % ARRAY_SIZE(scales)];
+		/* Units of 16 kB are longer than what senders begin with. */
+		unit = fp_max(256, 1U << scale);
 		begin(&window, WINDOW_HOST, syn_options(BOTH, 7, 1460),
-		      syn_options(BOTH, 7, 1460));
+		      syn_options(BOTH, scale, 1460));
 		window.rtt[0] = window_time(20 * MS);
 		send_data(&window, SECOND, 0, 0, 100 * MSS);
 		/* Until all that was granted at first has arrived. */
@@ -409,7 +415,7 @@ UNIT_TEST(share_bounds_without_a_rate)
 			.ack = number,
 			.sacked = number,
 			.field = 65535,
-			.share = cases[n].share,
+			.share = cases[n / ARRAY_SIZE(scales)].share,
 		};
 		window.right = number;
 		window.acked = 1;
@@ -417,8 +423,9 @@ UNIT_TEST(share_bounds_without_a_rate)
 		window.from = number;
 		window.since = window_time(ack.ticks);
 		window.sent = number;
-		assert_in_range(window_ack(&window, &ack) << 7,
-				cases[n].octets - 256, cases[n].octets + 256);
+		number = window_ack(&window, &ack) << scale;
+		assert_in_range(number, octets - fp_min(unit, octets - 1),
+				octets + unit);
 	}
 }
 
@@ -936,6 +943,7 @@ static void walk_ack(struct walk *walk)
 		.sacked = number + rnd_size(0, walk->next - number),
 		.field = rnd_size(0, 65535),
 		.octets = rnd_size(0, 1),
+		.share = one_in(2) ? 0 : 1ULL << rnd_size(0, 40),
 	};
 	bool forged = one_in(10);
 	u32 floor;
@@ -969,6 +977,8 @@ static void walk_ack(struct walk *walk)
 	floor = fp_min(offered, WINDOW_LEAST * window->mss);
 	CHECK((field << window->scale) + unit > floor || field == ack.field,
 	      "%u of %u", field, offered);
+	/* A sender whose window is closed for good would only probe. */
+	CHECK(field || !ack.field, "0 of %u", offered);
 	/* Back by less than a unit, unless the receiver itself moved it back. */
 	CHECK(!walk->any || (s32)before < 0 || field == ack.field ||
 		      (field << window->scale) + unit > before,

@@ -1274,7 +1274,10 @@ static __always_inline void window_grant(struct window *window,
 		room = window_bound_size(window, ack->ack, ack->flight,
 					 ack->share);
 		room += (u32)(ack->arrived - ack->ack);
-		ack->edge = ack->ack + (room & -unit);
+		/* A longer unit may exceed all of it: window_round() rounds up. */
+		if (window->scale <= WINDOW_SCALE_DOWN)
+			room &= -unit;
+		ack->edge = ack->ack + room;
 	}
 	window_reload();
 	if (window_before(ack->edge, window->right))
