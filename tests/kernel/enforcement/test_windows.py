@@ -201,6 +201,21 @@ def test_little_is_granted_before_a_rate(net: Chain, enforce_try: str) -> None:
         windows.watch(made, flow, settle=2 + granted * 8 / RATE).check()
 
 
+def test_share_below_a_unit_stops_no_sender(net: Chain, enforce_try: str) -> None:
+    """Without a rate, to a receiver whose windows count more than a slow path's bound: 16 kB."""
+    net.nodes[2].sysctl("tcp_rmem", SETTINGS["scale 14"][0][2])
+    windows.delay(net, 20)
+    with enforcer(net.nodes[1], enforce_try, "e1", windows=True) as made:
+        made.set_marks(True)
+        made.set_unassigned(2 * RATE)
+        flow = sender(net, 0, 2)
+        made.set_share(flow.session, MEGA)
+        Traffic(flow).settle(1)
+        (used,) = Traffic(flow).run(2)
+        assert used > MEGA
+        assert made.read_windows().lowered > 100
+
+
 def test_restart_keeps_what_was_granted(net: Chain, enforce_try: str) -> None:
     with enforcer(net.nodes[1], enforce_try) as made:
         assert made.ask("pins /sys/fs/bpf/windows") == ["ok"]
