@@ -65,6 +65,15 @@ def test_guests_of_fast_links_may_take_longer() -> None:
     assert found == [1, 1, 10]
 
 
+def test_agents_of_many_flows_have_places_for_them() -> None:
+    def agents(name: str) -> list[dict[str, str]]:
+        plan = Plan.of(WORKLOADS[name], "slbn-fifo", "cubic", 1)
+        return list(plan.agents(plan.network()).values())
+
+    assert all("connections" not in options for options in agents("many-flows"))
+    assert [options["connections"] for options in agents("many-flows-10g")] == ["160000"] * 2
+
+
 def test_interval_is_students() -> None:
     mean, half = statistics.interval([1.0, 2.0, 3.0, 4.0])
     assert mean == 2.5

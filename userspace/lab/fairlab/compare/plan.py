@@ -45,6 +45,9 @@ from fairlab.slbn.record import AGENT_SOURCES, Measured, Record
 WINDOW_SECONDS = 2
 #: Hosts that send at each node of a workload.
 SENDERS = 50
+#: Connections that slbnd's table has places for, by default, and places for each: in a table that
+#: is fuller, some find none.
+CONNECTIONS, PLACES = 65536, 8
 
 Numbers = dict[str, Any]
 
@@ -185,6 +188,8 @@ class Plan(Setting, Plain, Measured[Numbers]):
                 own = stack.first_agent
             # A connection belongs to the session that was joined for its pair of hosts.
             found[node] = dict(own) | ({"sessions": "pair"} if self.joined else {})
+            if PLACES * len(self.flows) > CONNECTIONS:
+                found[node]["connections"] = str(PLACES * len(self.flows))
             if len(self.weights) > 1:
                 each = zip(senders_of(built, node), itertools.cycle(self.weights), strict=False)
                 found[node]["weight"] = ", ".join(f"{host}/32 {weight}" for host, weight in each)
