@@ -46,6 +46,13 @@ def test_trailer(tmp_path: Path) -> None:
     assert exact.read_trailer(made) == (3, hashlib.sha256(made.read_bytes()[:6]).hexdigest())
 
 
+def test_programs_do_not_contain_the_path_of_the_tree() -> None:
+    """Records have their hashes: the same sources must give the same programs anywhere."""
+    built = [path for glob in exact.BUILT for path in TOP.glob(glob) if path.is_file()]
+    assert {"fairflow", "slbnd", "slbnctl", "q_slbn.so"} <= {path.name for path in built}
+    assert [path.name for path in built if str(TOP).encode() in path.read_bytes()] == []
+
+
 @pytest.mark.parametrize("damage", ["cut", "empty", "count"])
 def test_damaged_fingerprints(tmp_path: Path, damage: str) -> None:
     made = fingerprints(tmp_path / "a", 1, 2, 3, count=2**63 if damage == "count" else None)
