@@ -3,6 +3,8 @@
  * connections_core.h: which connection loses its place in the BPF program's table, and
  * what a host that floods takes from others.
  */
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <string.h>
 
 #include "unit.h"
@@ -159,6 +161,39 @@ UNIT_TEST(random_hosts_take_from_larger_ones)
 				      "%u of %u", count(newcomer),
 				      others[host]);
 	}
+}
+
+/* Connections to consecutive ports have sets as if at random, whatever the secret. */
+UNIT_TEST(consecutive_ports_have_different_sets)
+{
+	enum {
+		PORTS = 10,
+		SETS = 128,
+		SECRETS = 100000
+	};
+	u64 secret[RATES_SECRET];
+	u32 n, port, crowded = 0;
+
+	for (n = 0; n < SECRETS; n++) {
+		u32 counts[SETS] = {};
+
+		unit_step++;
+		for (port = 0; port < RATES_SECRET; port++)
+			secret[port] = rnd();
+		for (port = 0; port < PORTS; port++) {
+			struct rates_key key = {
+				.source[0] = 1,
+				.destination[0] = 2,
+				.rest = rates_rest(4, IPPROTO_UDP, htons(5000),
+						   htons(1000 + port)),
+			};
+
+			crowded +=
+				++counts[rates_hash(&key, secret) % SETS] == 5;
+		}
+	}
+	/* At random, five of ten are in one set with one secret of a million. */
+	CHECK(crowded <= 3, "%u of %u secrets", crowded, SECRETS);
 }
 
 /* Also where slbnd starts at 0, as in virtual time. */

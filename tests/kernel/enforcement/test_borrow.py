@@ -67,7 +67,7 @@ class Limits:
 
     def __init__(self) -> None:
         library = ctypes.CDLL("libbpf.so.1", use_errno=True)
-        number = library.bpf_obj_get(f"{PINS}/limits-9".encode())
+        number = library.bpf_obj_get(f"{PINS}/limits-10".encode())
         assert number >= 0, ctypes.get_errno()
         self.memory = mmap.mmap(number, SESSIONS * LIMIT.size, prot=mmap.PROT_READ)
         os.close(number)

@@ -88,7 +88,7 @@ struct rates_report {
  * @words: random
  */
 struct rates_secret {
-	u64 words[11];
+	u64 words[RATES_SECRET];
 };
 
 /* The host that sends a connection. */

@@ -9,6 +9,8 @@
 #include <fairpath/core.h>
 #include <fairpath/dscp.h>
 
+#include "hash.h"
+
 /* Devices whose marks are trusted, at most. */
 #define MARKS_DEVICES 16
 /* Their names' size: IFNAMSIZ. */
@@ -65,22 +67,15 @@ struct marks_share {
 	u64 until;
 };
 
-/*
- * The place of a share: by a multiply-shift hash (Dietzfelbinger, STACS 1996), whose upper
- * bits count. @secret has at least 7 words.
- */
+/* The place of a share; @secret has at least 7 words. */
 static inline u32 marks_place(const u64 *secret, u64 source,
 			      const u64 *destination)
 {
-	u64 hash = secret[0];
+	u64 hash = hash_add(secret[0], secret + 1, source);
 
-	hash += secret[1] * (u32)source;
-	hash += secret[2] * (source >> 32);
-	hash += secret[3] * (u32)destination[0];
-	hash += secret[4] * (destination[0] >> 32);
-	hash += secret[5] * (u32)destination[1];
-	hash += secret[6] * (destination[1] >> 32);
-	return (hash >> 32) & (MARKS_SHARES - 1);
+	hash = hash_add(hash, secret + 3, destination[0]);
+	hash = hash_add(hash, secret + 5, destination[1]);
+	return hash_end(hash) & (MARKS_SHARES - 1);
 }
 
 struct edt;

@@ -225,7 +225,7 @@ u32 any_host;
 
 /* Secrets of the hash functions of sources and flows, random. */
 u64 source_secret[3];
-u64 flow_secret[11];
+u64 flow_secret[RATES_SECRET];
 
 /* Longest time that a packet may wait, ns. */
 u64 backlog;
@@ -1010,37 +1010,22 @@ static __always_inline void follow(struct rates_state *state,
 }
 
 /*
- * Add 64 bits of a key to its multiply-shift hash (Dietzfelbinger, STACS 1996), whose
- * upper 32 bits count.
- */
-static __always_inline u64 add_hash(u64 hash, const u64 *secrets, u64 bits)
-{
-	return hash + secrets[0] * (u32)bits + secrets[1] * (bits >> 32);
-}
-
-/*
  * The bucket of a packet's source: its IPv4 address, or the first 64 bits of its IPv6
  * address.
  */
 static __always_inline u32 source_bucket(const struct packet *packet)
 {
-	u64 hash = add_hash(source_secret[0], source_secret + 1,
+	u64 hash = hash_add(source_secret[0], source_secret + 1,
 			    packet->key.source[0]);
 
-	return (hash >> 32) % RATES_SOURCES;
+	return hash_end(hash) % RATES_SOURCES;
 }
 
 /* The bucket of a packet's flow: addresses, protocol and ports. */
 static __always_inline u32 flow_bucket(const struct packet *packet)
 {
-	u64 hash = flow_secret[0];
-
-	hash = add_hash(hash, flow_secret + 1, packet->key.source[0]);
-	hash = add_hash(hash, flow_secret + 3, packet->key.source[1]);
-	hash = add_hash(hash, flow_secret + 5, packet->key.destination[0]);
-	hash = add_hash(hash, flow_secret + 7, packet->key.destination[1]);
-	hash = add_hash(hash, flow_secret + 9, packet->key.rest);
-	return RATES_SOURCES + (hash >> 32) % RATES_FLOWS;
+	return RATES_SOURCES +
+	       rates_hash(&packet->key, flow_secret) % RATES_FLOWS;
 }
 
 /* How long a packet may wait; 0: without fq packets are only dropped. */
@@ -1181,18 +1166,12 @@ static __always_inline bool is_exempt(struct __sk_buff *skb,
 static __always_inline u32 first_place(const struct rates_key *key)
 {
 	const struct rates_secret *hashed;
-	u64 hash;
 
 	hashed = bpf_map_lookup_elem(&secret, &only);
 	if (!hashed)
 		return 0;
-	hash = hashed->words[0];
-	hash = add_hash(hash, hashed->words + 1, key->source[0]);
-	hash = add_hash(hash, hashed->words + 3, key->source[1]);
-	hash = add_hash(hash, hashed->words + 5, key->destination[0]);
-	hash = add_hash(hash, hashed->words + 7, key->destination[1]);
-	hash = add_hash(hash, hashed->words + 9, key->rest);
-	return (hash >> 32 & connection_sets) * CONNECTIONS_WAYS;
+	return (rates_hash(key, hashed->words) & connection_sets) *
+	       CONNECTIONS_WAYS;
 }
 
 /*

@@ -19,6 +19,7 @@
 
 #include "codel.h"
 #include "enforce.h"
+#include "hash.h"
 #include "window.h"
 
 /**
@@ -52,6 +53,21 @@ static inline u64 rates_rest(u8 version, u8 protocol, __be16 source_port,
 {
 	return version | (u64)protocol << 8 | (u64)source_port << 16 |
 	       (u64)destination_port << 32;
+}
+
+/* Words of a secret for rates_hash(). */
+#define RATES_SECRET 11
+
+/* The hash of a key. */
+static inline u32 rates_hash(const struct rates_key *key, const u64 *secret)
+{
+	u64 hash = hash_add(secret[0], secret + 1, key->source[0]);
+
+	hash = hash_add(hash, secret + 3, key->source[1]);
+	hash = hash_add(hash, secret + 5, key->destination[0]);
+	hash = hash_add(hash, secret + 7, key->destination[1]);
+	hash = hash_add(hash, secret + 9, key->rest);
+	return hash_end(hash);
 }
 
 /*
