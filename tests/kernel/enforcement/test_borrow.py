@@ -31,7 +31,7 @@ from tests.kernel.lib.net import wait_for, write_sysctl
 from tests.kernel.lib.senders import SEGMENT, Sender, sender
 from tests.kernel.lib.slbn import MEGA, Chain, chain
 from tests.kernel.lib.slbn_wire import HEADER, PORT, SLOT_HEAD, SLOT_V4
-from tests.kernel.lib.slbnd import Agent, agent, libslbn
+from tests.kernel.lib.slbnd import Agent, agent, libslbn, pinned
 
 pytestmark = pytest.mark.virtual
 
@@ -67,7 +67,7 @@ class Limits:
 
     def __init__(self) -> None:
         library = ctypes.CDLL("libbpf.so.1", use_errno=True)
-        number = library.bpf_obj_get(f"{PINS}/limits-10".encode())
+        number = library.bpf_obj_get(f"{PINS}/{pinned('limits')}".encode())
         assert number >= 0, ctypes.get_errno()
         self.memory = mmap.mmap(number, SESSIONS * LIMIT.size, prot=mmap.PROT_READ)
         os.close(number)

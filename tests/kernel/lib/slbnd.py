@@ -23,7 +23,14 @@ SLBNCTL = TOP / "build/slbnctl/slbnctl"
 
 UNIT = (TOP / "userspace/slbnd/service/slbnd.service.in").read_text()
 
-__all__ = ["SLBNCTL", "SLBND", "Agent", "agent", "libslbn"]
+__all__ = ["SLBNCTL", "SLBND", "Agent", "agent", "libslbn", "pinned"]
+
+
+def pinned(name: str) -> str:
+    """The file name of a pinned map, which ends with the number of the maps' layout."""
+    source = (TOP / "userspace/slbnd/enforcement/edt.c").read_text()
+    (layout,) = re.findall(r'"%s/%s-([0-9]+)"', source)
+    return f"{name}-{layout}"
 
 
 def confined(groups: list[str]) -> list[str]:

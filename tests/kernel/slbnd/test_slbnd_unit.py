@@ -22,7 +22,7 @@ from tests.kernel.lib.background import repeated
 from tests.kernel.lib.net import Namespace, wait_for
 from tests.kernel.lib.slbn import MEGA, Chain, chain
 from tests.kernel.lib.slbn_wire import PORT
-from tests.kernel.lib.slbnd import SLBNCTL, SLBND, UNIT, libslbn
+from tests.kernel.lib.slbnd import SLBNCTL, SLBND, UNIT, libslbn, pinned
 from tests.linux_source import TOP
 from tests.slbnctl.prometheus import families
 
@@ -132,7 +132,7 @@ def rates(us: libslbn.Connection) -> list[int]:
 
 def continues(net: Chain, init: Systemd) -> None:
     """The session continues, and its flow is paced."""
-    assert paced(net) and init.exists("/sys/fs/bpf/slbnd/flows-9")
+    assert paced(net) and init.exists(f"/sys/fs/bpf/slbnd/{pinned('flows')}")
     with init.connect() as us:
         wait_for(lambda: rates(us) == [50 * MEGA])
         wait_for(lambda: net.state(1).sessions == 1)
@@ -164,7 +164,7 @@ def test_start_reload_crash_and_stop(net: Chain, tmp_path: Path) -> None:
             # It returns when slbnd has notified READY=1.
             init.ctl("start", "slbnd")
             assert init.is_now(ActiveState="active", NRestarts="0")
-            assert paced(net) and init.exists("/sys/fs/bpf/slbnd/flows-9")
+            assert paced(net) and init.exists(f"/sys/fs/bpf/slbnd/{pinned('flows')}")
             status = Path(
                 f"/proc/{init.pid}/root/proc/{init.ctl('show', '-PMainPID', 'slbnd').strip()}"
             )
