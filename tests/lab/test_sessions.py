@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fairlab.figures.studies import slbn
+from fairlab.figures.studies import forms, slbn
 from fairlab.figures.study import Data
 from fairlab.model.errors import CannotRunError, ReportedError
-from fairlab.model.network import Trunk
+from fairlab.model.network import Network, Trunk
 from fairlab.run.engine import VIRTUAL, Here, Vm
 from fairlab.run.progress import Progress
-from fairlab.slbn import abilene, geant, maxmin, mesh, sessions_plan, sessions_tcp
+from fairlab.slbn import abilene, geant, maxmin, mesh, sessions, sessions_plan, sessions_tcp
 from fairlab.slbn.experiment import TCP_PART, Flow
 from fairlab.slbn.mesh import Mesh, Wire
 from fairlab.slbn.network import trunks
@@ -142,6 +142,30 @@ def test_links_of_tcp_have_the_queues_that_the_figure_names(variant: str, kinds:
         found = [end.queue for end in trunks(built) if isinstance(end.queue, Trunk)]
         assert {trunk.data.kind for trunk in found} == kinds
         assert {bool(trunk.slbn) for trunk in found} == {variant == "slbn"}
+
+
+def test_links_that_never_recover_lose_no_control_packets() -> None:
+    """Those of the paper's form: a link that drops some keeps wrong sums for ever."""
+
+    def limits(network: Network) -> set[bool]:
+        found = [end.queue for end in trunks(network) if isinstance(end.queue, Trunk)]
+        return {"control 100%" in trunk.slbn_words for trunk in found}
+
+    class Dropping:
+        """A laboratory whose links have dropped control packets above their limit."""
+
+        def shell(self, node: str, command: str) -> str:
+            return json.dumps([dict.fromkeys(sessions.NEVER_DROPPED, 0) | {"rate_limited": 7}])
+
+    drawn = sessions_tcp.draw(9, 30, ("cubic",), 1)
+    assert limits(sessions_tcp.TcpPlan("slbn", MBIT, drawn, 30, paper=True).network()) == {True}
+    ours = burst_plan()
+    assert limits(sessions.network(ours)) == {False}
+    sessions.refuse_drops(Dropping(), ours)  # type: ignore[arg-type]
+    paper = dataclasses.replace(ours, **forms.LINKS[forms.PAPER])
+    assert limits(sessions.network(paper)) == {True}
+    with pytest.raises(CannotRunError, match="7 packets were dropped at .* as rate_limited"):
+        sessions.refuse_drops(Dropping(), paper)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("levels", range(1, 9))

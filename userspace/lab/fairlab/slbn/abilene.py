@@ -46,8 +46,8 @@ RING = ("sea", "den", "ksc", "ipl", "chi", "nyc", "wdc", "atl", "hou", "lax", "s
 HEADROOM = 50
 #: Links from this rate on need less than 1 % for control packets [bit/s].
 FAST = 20_000_000
-#: Options of SLBN links in the paper's form.
-PAPER = "commit off headroom 0 epoch 0 memory 0"
+#: Options of SLBN links in the paper's form; it never recovers from a control packet that is lost.
+PAPER = "commit off headroom 0 epoch 0 memory 0 control 100%"
 # Asymmetric routes: the metric of the ring's links counterclockwise, as a multiple of the other.
 COUNTERCLOCKWISE = 10
 # ECMP: links between two nodes.

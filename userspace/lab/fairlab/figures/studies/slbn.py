@@ -12,7 +12,7 @@ that no control packet is lost and each source leaves properly; and how plain TC
 network among the same flows.
 
 All but one of them are there twice: with the paper's form of SLBN (sch_slbn's `commit off headroom
-0 epoch 0 memory 0`), and with ours, whose claims are not the paper's (forms.py).
+0 epoch 0 memory 0 control 100%`), and with ours, whose claims are not the paper's (forms.py).
 """
 
 import itertools
@@ -244,7 +244,8 @@ class Abilene(Backbone):
     def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
         # From when the first sessions have their second rate.
         return self.measure_rates(data[RATES], 0.25, self.until) | {
-            "queues": [max(longest for _, longest in run["queue"]) for run in data[QUEUES]]
+            "queues": [max(longest for _, longest in run["queue"]) for run in data[QUEUES]],
+            "rest-data": per_session(data[QUEUES], "bits_off"),
         }
 
     def draw(self, figure: Any, data: Data) -> None:
