@@ -444,8 +444,8 @@ class BesideTcp(OneForm):
         "With SLBN, slbnd detects the flows and paces them; hosts are unchanged. Access"
         " routers admit 15 % for packets without an assigned rate. With commit, links assign 95 %"
         " of their capacity. Links have drr_fq with SLBN, and drr_fq or pfifo without.",
-        "Packets above a flow's rate wait in its access router, which drops those that would wait"
-        " for more than 100 ms: neither counts as a link's queue or loss.",
+        "Packets above a flow's rate wait in its access router, which is not counted as a link's"
+        " queue; those that its pacer drops count as lost.",
         "The reference is max-min fair sharing of the links' full rates, as goodput. Errors are of"
         " times without joins and leaves in the last 3 s.",
     )
@@ -659,7 +659,7 @@ class Healing(Study):
         axes[0][1].set_title("an agent fails (line)", fontsize=9, loc="left")
         axes[0][0].set_ylabel("error at the worst source, %\n(or 0.0001)")
         axes[1][0].set_ylabel("mean error at bottlenecks, %")
-        axes[0][1].legend(loc="upper right", fontsize=8)
+        axes[1][1].legend(loc="upper right", fontsize=8)
 
 
 STUDIES: tuple[Study, ...] = (
