@@ -21,7 +21,8 @@ objects = $(patsubst %.c,build/obj/%.o,$(1))
 # $(call pkg,--cflags,LIBRARIES): nothing for no libraries.
 pkg = $(if $(strip $(2)),$$($(PKG_CONFIG) $(1) $(2)))
 
-build/obj/%.o: %.c
+# After a change of flags, too.
+build/obj/%.o: %.c userspace/build.mk
 	@mkdir -p $(@D)
 	$(CC) $(BASE_CPPFLAGS) $(CPPFLAGS) $(BASE_CFLAGS) $(OBJECT_FLAGS) $(CFLAGS) \
 		$(call pkg,--cflags,$(LIBRARIES)) -c -o $@ $<
@@ -90,7 +91,8 @@ BPF_TARGET ?= $(shell $(CC) -dM -E -x c /dev/null | \
 BPFTOOL = $(firstword $(wildcard /usr/lib/linux-tools/*/bpftool) bpftool)
 $(if $(LIBBPF),$(SLBND_OBJECTS): | $(RATES))
 
-build/obj/userspace/slbnd/enforcement/rates.bpf.o: userspace/slbnd/enforcement/rates.bpf.c | check-tools
+build/obj/userspace/slbnd/enforcement/rates.bpf.o: \
+		userspace/slbnd/enforcement/rates.bpf.c userspace/build.mk | check-tools
 	@mkdir -p $(@D)
 	$(CLANG) -target $(BPF_TARGET) -O2 -g -ffreestanding -Wall -Wextra $(PREFIX_MAP) $(WERROR) \
 		-Iinclude -Iinclude/uapi \

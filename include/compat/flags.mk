@@ -16,6 +16,9 @@ NOSTDINC_FLAGS += -I$(fairpath)/include/compat
 ccflags-y += -include $(fairpath)/include/compat/oldest.h
 ccflags-y += -I$(fairpath)/include
 
+# The same module wherever it is built: records of runs have its hash.
+ccflags-y += -ffile-prefix-map=$(abspath $(fairpath))=.
+
 # What modinfo shows.
 ccflags-y += -DFAIRPATH_AUTHOR=\"fairpath\"
 ccflags-y += -DFAIRPATH_VERSION=\"$(shell cat '$(fairpath)/VERSION')\"

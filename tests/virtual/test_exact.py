@@ -233,6 +233,15 @@ def test_another_process_changes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.tier("test")
+def test_modules_do_not_contain_the_path_of_the_tree() -> None:
+    """Records have their hashes: the same sources must give the same modules anywhere."""
+    assert quick("true").returncode == 0
+    built = list(TOP.glob(f"build/root/{KERNEL}*-um/lib/modules/*/updates/*.ko"))
+    assert {path.stem for path in built} == {"sch_drr_fq", "sch_slbn", "tcp_bic", "tcp_gaimd"}
+    assert [path.stem for path in built if str(TOP).encode() in path.read_bytes()] == []
+
+
+@pytest.mark.tier("test")
 def test_seed_decides_random_numbers_and_times() -> None:
     script = """
         od -An -tx1 -N16 /dev/urandom; cat /proc/sys/kernel/random/uuid; date +%s.%N
