@@ -73,9 +73,10 @@ class Coins(Study):
     setting = "A table, a coin."
     assumptions: tuple[str, ...] = ("The coin is <thin>.",)
 
-    def __init__(self, name: str, trouble: str = "") -> None:
+    def __init__(self, name: str, trouble: str = "", most_seeds: int = 3) -> None:
         self.name = name
         self.trouble = trouble
+        self.most_seeds = most_seeds
 
     def seeds(self, quick: bool) -> range:
         return range(1, 2 if quick else 4)

@@ -390,6 +390,80 @@ def test_whole_seeds_are_drawn(coins: Path) -> None:
     assert_refused(done, 3, "1 of 4 runs are missing (tricky@2)")
 
 
+FURTHER = {"fair@4", "fair@5"}
+#: A change that makes the claim inconclusive, and others that prevent further runs all the same.
+NARROW = ("coins.toml", "tolerance.absolute = 5\n", "tolerance.absolute = 0.5\n")
+NOT_FURTHER = {
+    "decided": ("coins.toml", "tolerance.absolute = 5\n", "tolerance.absolute = 40\n"),
+    "not testable": (
+        "coins.toml",
+        'cases = ["fair"]\nseeds = 3',
+        'cases = ["fair"]\nseeds = 3\nnot_testable = "no"',
+    ),
+    "short": ("coins.py", "Coin(FAIR, seed, self.trouble))", "Coin(FAIR, seed), 3)"),
+}
+
+
+@pytest.fixture
+def doubted(coins: Path) -> Path:
+    """The coin studies, of which fair-coin may have up to five seeds."""
+    change(coins, 'Coins("fair-coin")', 'Coins("fair-coin", most_seeds=5)')
+    return coins
+
+
+def shares_of(coins: Path, case: str, seeds: int) -> list[float]:
+    data = coins.parent / "out/data/fair-coin"
+    stored = [json.loads((data / f"{case}@{n}.json").read_text()) for n in range(1, seeds + 1)]
+    return [one["numbers"]["share"] for one in stored]
+
+
+def test_inconclusive_claims_get_further_seeds(doubted: Path) -> None:
+    """For their cases only, and once: they are further runs whatever their results are."""
+    out = doubted.parent / "out"
+    change(doubted.with_name(NARROW[0]), *NARROW[1:])
+    assert set(fingerprints_of(doubted)) == RUNS
+    done = figure(doubted, "fair-coin")
+    assert "6 of 6 runs to do" in done.stderr and "2 of 8 runs to do" in done.stderr, done.stderr
+    assert {path.stem for path in (out / "data/fair-coin").iterdir()} == RUNS | FURTHER
+    document = json.loads((out / "fair-coin.json").read_text())
+    assert document["seeds"] == [1, 2, 3, 4, 5]
+    assert (document["runs"], document["missing"]) == (8, 0)
+    rows = dict(document["table"]["rows"])
+    assert json.loads(rows["fair"]) == shares_of(doubted, "fair", 5)
+    assert json.loads(rows["tricky"]) == shares_of(doubted, "tricky", 3)
+    last = out / "data/fair-coin/fair@5.json"
+    change(last, f'"share": {shares_of(doubted, "fair", 5)[4]}', '"share": 0')
+    kept = last.rename(out / "kept.json")
+    done = figure(doubted, "fair-coin", "--draw")
+    assert "1 further runs are missing: drawn from 4 seeds" in done.stdout
+    kept.rename(last)
+    done = figure(doubted, "fair-coin")
+    assert done.stderr.count("to do") == 0 and "missing" not in done.stdout
+    assert set(fingerprints_of(doubted)) == RUNS | FURTHER
+
+
+@pytest.mark.parametrize("why", ["nothing", *NOT_FURTHER, "chosen", "quick", "format"])
+def test_no_further_seeds(doubted: Path, why: str) -> None:
+    changes = [NARROW] if why != "decided" else []
+    changes += [NOT_FURTHER[why]] if why in NOT_FURTHER else []
+    for name, old, new in changes:
+        change(doubted.with_name(name), old, new)
+    place = Gallery(
+        doubted.parent / "out",
+        quick=why == "quick",
+        studies=doubted,
+        seeds=(1, 2, 3) if why == "chosen" else (),
+    )
+    (study,) = gallery.choose(gallery.load(doubted), ["fair-coin"])
+    for run in place.runs(study):
+        place.execute(run, progress.Progress("none"))
+        if why == "format":
+            # As other sources may have stored it: it cannot be judged.
+            change(place.path(run), '"share"', '"part"')
+    further = {run.name for run in place.runs(study)} - RUNS
+    assert further == (FURTHER if why == "nothing" else set())
+
+
 def test_stale_figures_are_reported(ran: Path) -> None:
     out = ran.parent / "out"
     change(ran.with_name("bend.c"), "return 1", "return 2")

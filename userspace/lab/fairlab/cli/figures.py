@@ -171,8 +171,10 @@ def _make(arguments: argparse.Namespace, place: Any, chosen: Sequence[Any]) -> N
     failures: list[Any] = []
     with options.progress_of(arguments) as progress:
         if not arguments.draw:
-            runs = [run for study in chosen for run in place.runs(study)]
-            failures = place.repeat(runs, options.jobs_of(arguments), progress)
+            # Twice: the verdicts of the first time decide on further seeds.
+            for _ in range(2):
+                runs = [run for study in chosen for run in place.runs(study)]
+                failures = failures or place.repeat(runs, options.jobs_of(arguments), progress)
         documents, errors = [], []
         for study in chosen:
             if any(failure.run.study is study for failure in failures):

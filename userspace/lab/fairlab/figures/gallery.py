@@ -15,6 +15,9 @@ written atomically, so an interrupted gallery continues where it stopped.
 Each file has a fingerprint of all that decides its numbers (fingerprints.py).  A run whose
 fingerprint has changed is stale, and is done again.
 
+A figure whose runs are all stored gets further seeds for the cases of inconclusive claims, once: up
+to Study.most_seeds in all.
+
 A figure is drawn from the seeds of which all runs are stored, and says how many runs are missing;
 a claim that is registered for more seeds is then inconclusive.  Without one such seed, with a run
 refused, or with one missing of the seeds that the user chose, the report gives the reason instead.
@@ -166,14 +169,18 @@ class Gallery:
     # Runs
 
     def runs(self, study: Study) -> list[Run]:
-        """The runs of a figure."""
+        """The runs of a figure, with further seeds for inconclusive claims."""
+        own = self.own_runs(study)
+        return own + self.further_runs(study, own)
+
+    def own_runs(self, study: Study) -> list[Run]:
+        """The runs under the study's own seeds, or those that the user chose."""
         found = []
         for seed in self.seeds or study.seeds(self.quick):
             for case in study.cases(self.quick, seed):
                 if not self.seeds and case.last_seed and seed > case.last_seed:
                     continue
-                mark = fingerprints.fingerprint(study, case, seed, self.kernel)
-                found.append(Run(study, case, seed, mark))
+                found.append(self._run(study, case, seed))
         names = [run.name for run in found]
         # They become file names.
         for name in (study.name, *(run.case.name for run in found)):
@@ -184,6 +191,40 @@ class Gallery:
         if not names or len(set(names)) < len(names):
             raise LabError(f"study {study.name}: needs cases with unique names")
         return found
+
+    def further_runs(self, study: Study, own: Sequence[Run]) -> list[Run]:
+        """More seeds of the cases whose claims are inconclusive by the runs OWN.
+
+        The results of these further runs do not change which they are.
+        """
+        last = own[-1].seed
+        stored = [self.stored(run) for run in own]
+        if self.quick or self.seeds or last >= study.most_seeds or None in stored:
+            return []
+        data: dict[str, list[Numbers]] = {}
+        for run, found in zip(own, stored, strict=True):
+            data.setdefault(run.case.name, []).append(found["numbers"] if found else {})
+        try:
+            with store.readable(study.name, stored[0]["conditions"] if stored[0] else {}):
+                judged = self.judged(study, data)
+        except CannotRunError:
+            return []  # runs of other sources, to be repeated before they are judged
+        # Runs that take too long for more seeds leave a claim inconclusive.
+        short = {run.case.name for run in own if run.case.last_seed}
+        cases: set[str] = set()
+        for claim, judgement in judged:
+            covered = set(filter(claim.covers, data))
+            if judgement.verdict == verdict.INCONCLUSIVE and not covered & short:
+                cases |= covered
+        return [
+            self._run(study, case, seed)
+            for seed in range(last + 1, study.most_seeds + 1)
+            for case in study.cases(self.quick, seed)
+            if case.name in cases
+        ]
+
+    def _run(self, study: Study, case: Case, seed: int) -> Run:
+        return Run(study, case, seed, fingerprints.fingerprint(study, case, seed, self.kernel))
 
     def fingerprint(self, runs: Sequence[Run]) -> str:
         """The fingerprint of a figure: of all its runs."""
@@ -354,6 +395,13 @@ class Gallery:
         self, study: Study, data: Data, stored: Sequence[dict[str, Any]]
     ) -> list[dict[str, Any]]:
         """The verdicts on the claims of STUDY, by the DATA of the STORED runs."""
+        return [
+            described(claim, judgement) | {"registered": registered(claim, stored)}
+            for claim, judgement in self.judged(study, data)
+        ]
+
+    def judged(self, study: Study, data: Data) -> list[tuple[registry.Claim, verdict.Judgement]]:
+        """The claims of STUDY, judged by DATA."""
         known = registry.of(study.name, self.studies)
         measured = study.measure(data, self.quick)
         for id in measured.keys() - known.keys():
@@ -362,8 +410,7 @@ class Gallery:
             if id not in measured and not claim.not_testable and not self.quick:
                 raise LabError(f"study {study.name}: does not measure the claim '{id}'")
         return [
-            described(claim, verdict.judge(claim, measured.get(id, {})))
-            | {"registered": registered(claim, stored)}
+            (claim, verdict.judge(claim, measured.get(id, {})))
             for id, claim in known.items()
             if id in measured or claim.not_testable
         ]

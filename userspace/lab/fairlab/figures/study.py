@@ -78,6 +78,8 @@ class Study(ABC):
     assumptions: tuple[str, ...] = ()  # where the source does not give the setting
     #: Seeds of a full set.  Student's factor of the intervals is 2.8 with five, 12.7 with two.
     count_of_seeds = 5
+    #: Seeds of those cases whose claims are inconclusive with a full set (Gallery.runs()).
+    most_seeds = 10
 
     @abstractmethod
     def cases(self, quick: bool, seed: int) -> list[Case]:
