@@ -678,14 +678,20 @@ def test_measured_and_registered_claims_are_the_same(coins: Path) -> None:
 def test_studies_of_one_form_run_it(name: str) -> None:
     """The paper's has the figure's name, and its links the paper's form."""
     found = {study.name: study for study in slbn.STUDIES}
-    for study, form in ((found[name], forms.PAPER), (found[f"{name}-commit"], forms.COMMIT)):
+    suffixes = {"": forms.PAPER, "-commit": forms.COMMIT}
+    suffixes |= {"-windows": forms.WINDOWS} if name == "slbn-tcp" else {}
+    for suffix, form in suffixes.items():
+        study = found[name + suffix]
         assert isinstance(study, OneForm)
-        assert study.form == form and study.title.startswith(form)
-        assert {claim.ours for claim in registry.of(study.name).values()} == {form == forms.COMMIT}
+        assert study.form == form and study.title.startswith(f"{form}{', ours' * bool(suffix)}:")
+        assert {claim.ours for claim in registry.of(study.name).values()} == {bool(suffix)}
         for case in study.cases(quick=False, seed=1):
             what = case.what
             if isinstance(what, TcpPlan):
                 assert what.paper == (case.name == "slbn" and form == forms.PAPER)
+                words = {options["windows"] for options in what.experiment().agents.values()}
+                on = {"on" if form == forms.WINDOWS else "off"}
+                assert words == (on if case.name == "slbn" else set())
                 continue
             assert isinstance(what, Plan)
             words = (what.commit, what.epoch_ms, what.visits)

@@ -32,8 +32,7 @@ SETTLE = 3.0
 # Options of slbnd besides the backbone's.  With 5 %, 400 kbit/s, for packets without a rate, TCP's
 # first windows and acknowledgements are lost, and flows wait for timeouts for many seconds.  With
 # 10 % of each session's rate for control packets, links drop half of them: they admit 5 % in all.
-# The published runs are of senders whose windows slbnd leaves alone.
-OPTIONS = {"control": "2%", "unassigned": "15%", "windows": "off"}
+OPTIONS = {"control": "2%", "unassigned": "15%"}
 #: Interval of samples of flows [s].
 LOOK = 0.05
 
@@ -67,6 +66,8 @@ class TcpPlan(Plain, Measured["TcpOutcome"]):
     seconds: float
     #: the paper's form of SLBN
     paper: bool = False
+    #: slbnd limits the receive windows of TCP
+    windows: bool = False
     look: float = 0.25
     #: of the kernel's and the programs' random numbers, in virtual time
     seed: int = 0
@@ -91,7 +92,8 @@ class TcpPlan(Plain, Measured["TcpOutcome"]):
 
     def experiment(self) -> Experiment:
         slbn = backbone.VARIANTS[self.variant].slbn
-        options = backbone.agent_options(self.rate, str(TCP_PORT), OPTIONS)
+        more = OPTIONS | {"windows": "on" if self.windows else "off"}
+        options = backbone.agent_options(self.rate, str(TCP_PORT), more)
         return Experiment(
             name=self.variant,
             network=self.network(),
@@ -176,7 +178,7 @@ class TcpOutcome:
         """The error of each flow's goodput [%]; no flow may start or stop in between."""
         return [
             100 * (self.goodput(number, begin, end) / fair - 1)
-            for number, fair in self.fair.at(begin).items()
+            for number, fair in sorted(self.fair.at(begin).items())
         ]
 
     def queues(self) -> list[list[float]]:

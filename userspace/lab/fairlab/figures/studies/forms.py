@@ -14,6 +14,8 @@ COMMIT = "SLBN with commit"
 #: for captions
 COMMIT_LABEL = f"{COMMIT}, ours"
 FORMS = (PAPER, COMMIT)
+#: the latter, and slbnd limits the receive windows of TCP, as it does by default
+WINDOWS = f"{COMMIT} and windows"
 #: slbnsim's name of a form
 SIMULATED = {PAPER: "slbn-paper", COMMIT: "slbn"}
 #: sch_slbn's options of a form, of a sessions.Plan; its headroom is 0 unless said otherwise

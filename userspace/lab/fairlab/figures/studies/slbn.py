@@ -21,7 +21,14 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
-from fairlab.figures.studies.forms import COMMIT, COMMIT_LABEL, FORMS, LINKS, PAPER
+from fairlab.figures.studies.forms import (
+    COMMIT,
+    COMMIT_LABEL,
+    FORMS,
+    LINKS,
+    PAPER,
+    WINDOWS,
+)
 from fairlab.figures.studies.spread import by_seed, mean, mean_of, percent, ratios
 from fairlab.figures.study import Case, Data, Measured, Numbers, Row, Study
 from fairlab.results import plots
@@ -443,7 +450,8 @@ class BesideTcp(OneForm):
         " Reno; after 8 s eight of them end, after 16 s eight others begin; 24 s.",
         "With SLBN, slbnd detects the flows and paces them; hosts are unchanged. Access"
         " routers admit 15 % for packets without an assigned rate. With commit, links assign 95 %"
-        " of their capacity. Links have drr_fq with SLBN, and drr_fq or pfifo without.",
+        " of their capacity. With windows, slbnd also limits the receive windows of TCP, as it does"
+        " by default. Links have drr_fq with SLBN, and drr_fq or pfifo without.",
         "Packets above a flow's rate wait in its access router, which is not counted as a link's"
         " queue; those that its pacer drops count as lost.",
         "The reference is max-min fair sharing of the links' full rates, as goodput. Errors are of"
@@ -455,14 +463,21 @@ class BesideTcp(OneForm):
 
     def __init__(self, form: str) -> None:
         super().__init__(form)
+        if form == WINDOWS:
+            self.name = f"{self.figure}-windows"
+            self.label = f"{form}, ours"
+            self.title = f"{self.label}: {self.subject}"
         self.names = {"slbn": self.label, "drr_fq": "drr_fq alone", "pfifo": "pfifo alone"}
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
         count, rate, seconds = (12, 6_000_000, 15.0) if quick else (24, 8_000_000, 24.0)
         drawn = sessions_tcp.draw(count, seconds, ("cubic", "reno"), seed)
-        paper = self.form == PAPER
+        form = {"paper": self.form == PAPER, "windows": self.form == WINDOWS}
         return [
-            Case(one, TcpPlan(one, rate, drawn, seconds, paper and one == "slbn", seed=seed))
+            Case(
+                one,
+                TcpPlan(one, rate, drawn, seconds, **(form if one == "slbn" else {}), seed=seed),
+            )
             for one in self.variants
         ]
 
@@ -664,5 +679,6 @@ class Healing(Study):
 
 STUDIES: tuple[Study, ...] = (
     *(kind(form) for kind in (Abilene, Research, Levels, BesideTcp) for form in FORMS),
+    BesideTcp(WINDOWS),
     Healing(),
 )
