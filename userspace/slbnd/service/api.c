@@ -305,6 +305,10 @@ static bool is_flow_of_others(const struct api *api,
 		       "only root may join flows of any source: give a source");
 	else if (select_prefix(api->flows, flow->family, flow->source) >= 0)
 		refuse(reply, EPERM, "only root may join flows of local hosts");
+	else if (!transport_is_own(api->agent->transport, flow->family,
+				   flow->source))
+		refuse(reply, EPERM,
+		       "only root may join flows of other hosts: give an address of this router as the source");
 	else
 		return false;
 	return true;
