@@ -305,6 +305,34 @@ def test_stopped_while_packets_are_in_flight(net: Chain, tmp_path: Path) -> None
         assert took < 8
 
 
+def test_flows_of_lost_sessions_end_with_their_lease(
+    net: Chain, tmp_path: Path, kept: tuple[str, ...]
+) -> None:
+    """Without the state, a pinned rate is nobody's: the router's packets are not limited by it."""
+    traffic = Traffic(sender(net, 0, 3, udp=20 * MEGA))
+    traffic.settle()
+    options = ("--devices", "e0", "--unassigned", "2mbit", *kept)
+    with agent(net.nodes[0], tmp_path, *options) as slbnd, slbnd.connect() as us:
+        joined = us.join("10.0.2.2", 10 * MEGA)
+        wait_for_rates(us, {joined: 10 * MEGA})
+        traffic.run(0.5)
+        slbnd.end(signal.SIGKILL)
+    os.truncate(tmp_path / "state", 0)
+    with agent(net.nodes[0], tmp_path, *options) as slbnd, slbnd.connect() as us:
+        assert us.list() == []
+        # Until its lease ends, links have reserved the rate.
+        (rate,) = traffic.run(0.2)
+        assert close_to(rate, 10 * MEGA, 0.1)
+        traffic.run(2)
+        (rate,) = traffic.run(1)
+        assert close_to(rate, 20 * MEGA, 0.02)
+        # A new session of the flow is limited.
+        joined = us.join("10.0.2.2", 5 * MEGA)
+        wait_for_rates(us, {joined: 5 * MEGA})
+        traffic.run(0.5)
+        traffic.check_rates(5 * MEGA)
+
+
 def test_failed_start_keeps_the_state(net: Chain, tmp_path: Path) -> None:
     """Also without pins: the sessions have not left."""
     state = tmp_path / "state"

@@ -693,23 +693,23 @@ static void take_over(struct edt *edt)
 		key = next;
 		more = !bpf_map_get_next_key(flows_fd(edt), &key, &next);
 		if (bpf_map_lookup_elem(flows_fd(edt), &key, &slot) ||
-		    slot >= edt->size || edt->taken_over[slot])
+		    slot >= edt->size || edt->origins[slot])
 			continue;
 		edt->keys[slot] = key;
 		if (!tsearch(&edt->keys[slot], &edt->by_key, compare_keys))
 			continue;
-		edt->taken_over[slot] = true;
+		edt->origins[slot] = EDT_TAKEN_OVER;
 		count_kind(edt, key_kind(&key), 1);
 	}
 	for (n = 0; n < edt->size; n++)
-		if (!edt->taken_over[n])
+		if (!edt->origins[n])
 			edt->slots[edt->free++] = n;
 }
 
 static void free_edt(struct edt *edt)
 {
 	free(edt->keys);
-	free(edt->taken_over);
+	free(edt->origins);
 	free(edt->slots);
 	if (edt->lock >= 0)
 		close(edt->lock);
@@ -726,9 +726,9 @@ static struct edt *allocate_edt(u32 size)
 	edt->lock = -1;
 	edt->size = size;
 	edt->keys = calloc(size, sizeof(*edt->keys));
-	edt->taken_over = calloc(size, sizeof(*edt->taken_over));
+	edt->origins = calloc(size, sizeof(*edt->origins));
 	edt->slots = calloc(size, sizeof(*edt->slots));
-	if (edt->keys && edt->taken_over && edt->slots)
+	if (edt->keys && edt->origins && edt->slots)
 		return edt;
 	free_edt(edt);
 	return NULL;
@@ -1009,23 +1009,41 @@ void edt_remove(struct edt *edt, const struct rates_key *key, int kind)
 		return;
 	tdelete(key, &edt->by_key, compare_keys);
 	edt->keys[slot] = (struct rates_key){};
-	edt->taken_over[slot] = false;
+	edt->origins[slot] = EDT_OWN;
 	edt->slots[(edt->first + edt->free) % edt->size] = slot;
 	edt->free++;
 	count_kind(edt, kind, -1);
 }
 
-/* Remove the flows of an earlier slbnd that were not set since. */
-static void remove_taken_over(struct edt *edt)
+/**
+ * edt_expire() - remove flows of an earlier slbnd without a session
+ * @edt: from edt_open()
+ * @now: ns; those whose lease is over; ~0: all of them
+ *
+ * Otherwise their packets stay in the default class, whoever sends them now,
+ * and their connections count as those of a session.
+ *
+ * Return: when the last lease of those that remain is over, ns; ~0: none do.
+ */
+u64 edt_expire(struct edt *edt, u64 now)
 {
-	struct rates_key key;
+	u64 last = 0;
 	u32 n;
 
 	for (n = 0; n < edt->size; n++) {
-		key = edt->keys[n];
-		if (edt->taken_over[n])
+		struct rates_key key = edt->keys[n];
+		u64 lease;
+
+		if (edt->origins[n] != EDT_TAKEN_OVER)
+			continue;
+		lease = __atomic_load_n(&edt->limits[n].lease,
+					__ATOMIC_RELAXED);
+		if (lease <= now)
 			edt_remove(edt, &key, key_kind(&key));
+		else
+			last = fp_max64(last, lease);
 	}
+	return last ?: ~0ULL;
 }
 
 /**
@@ -1053,14 +1071,16 @@ int edt_set(struct edt *edt, const struct rates_key *key, int kind,
 		 * The rate that was assigned to an earlier slbnd has its own
 		 * lease.
 		 */
-		if (limit->rate || !edt->taken_over[known]) {
-			edt->taken_over[known] = false;
+		if (limit->rate || edt->origins[known] == EDT_OWN) {
+			edt->origins[known] = EDT_OWN;
 			set_limit(edt, known, limit);
+		} else {
+			edt->origins[known] = EDT_CONTINUED;
 		}
 		return 0;
 	}
 	if (!edt->free)
-		remove_taken_over(edt);
+		edt_expire(edt, ~0ULL);
 	if (!edt->free)
 		return -ENOSPC;
 	slot = edt->slots[edt->first];

@@ -45,6 +45,18 @@ typedef void edt_reported(void *context, const struct rates_report *report);
 #define EDT_REPORTS 256
 
 /**
+ * enum edt_origin - whose rate a flow has
+ * @EDT_OWN: one that this slbnd has set
+ * @EDT_TAKEN_OVER: that of an earlier slbnd, and no session has the flow
+ * @EDT_CONTINUED: that of an earlier slbnd, until the session's own is known
+ */
+enum edt_origin {
+	EDT_OWN,
+	EDT_TAKEN_OVER,
+	EDT_CONTINUED,
+};
+
+/**
  * struct edt - the program and its flows
  * @rates: the program and its maps
  * @pins: directory where the maps are pinned; NULL: they are not
@@ -56,7 +68,7 @@ typedef void edt_reported(void *context, const struct rates_report *report);
  * @devices: by number, the devices that it is attached to
  * @flow_count: by kind (rates.h), flows in the map
  * @keys: by slot, the flows; @rest is 0 if it is free
- * @taken_over: by slot, the flow is that of an earlier slbnd, and was not set since
+ * @origins: by slot, enum edt_origin
  * @by_key: tree of the same
  * @slots: ring of the free slots
  * @first: head of @slots
@@ -81,7 +93,7 @@ struct edt {
 	struct edt_device devices[ENFORCE_DEVICES];
 	u32 flow_count[RATES_KINDS];
 	struct rates_key *keys;
-	bool *taken_over;
+	u8 *origins;
 	void *by_key;
 	u32 *slots;
 	u32 first;
@@ -138,6 +150,7 @@ int edt_set_ingress(struct edt *edt, const u32 *devices, u32 count);
 int edt_set(struct edt *edt, const struct rates_key *key, int kind,
 	    const struct rates_limit *limit, u32 *hint);
 void edt_remove(struct edt *edt, const struct rates_key *key, int kind);
+u64 edt_expire(struct edt *edt, u64 now);
 bool edt_read(const struct edt *edt, const struct rates_key *key, u32 *hint,
 	      struct enforce_use *use);
 bool edt_read_counters(const struct edt *edt, const struct rates_key *key,

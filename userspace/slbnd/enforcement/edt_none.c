@@ -37,6 +37,11 @@ void edt_set_fq_limit(struct edt *, u32)
 {
 }
 
+u64 edt_expire(struct edt *, u64)
+{
+	return ~0ULL;
+}
+
 void edt_configure(struct edt *, const struct enforce_config *)
 {
 }

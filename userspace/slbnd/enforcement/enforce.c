@@ -841,6 +841,11 @@ void enforce_set_joins(struct enforce *enforce, u64 packets, u64 bytes,
 		edt_set_joins(enforce->edt, packets, bytes, idle);
 }
 
+u64 enforce_expire(struct enforce *enforce, u64 now)
+{
+	return enforce->edt ? edt_expire(enforce->edt, now) : ~0ULL;
+}
+
 void enforce_report_again(struct enforce *enforce, u64 now)
 {
 	edt_report_again(enforce->edt, now);

@@ -262,6 +262,15 @@ void enforce_set_joins(struct enforce *enforce, u64 packets, u64 bytes,
 		       u64 idle);
 
 /**
+ * enforce_expire() - remove flows of an earlier slbnd without a session
+ * @enforce: from enforce_open()
+ * @now: ns, CLOCK_BOOTTIME; those whose lease is over
+ *
+ * Return: when to call it again, ns; ~0: never.
+ */
+u64 enforce_expire(struct enforce *enforce, u64 now);
+
+/**
  * enforce_report_again() - report connections without a session at their next packet
  * @enforce: from enforce_open()
  * @now: ns, CLOCK_BOOTTIME

@@ -72,6 +72,7 @@
  * @problems: of each device, as logged
  * @monitor: reports changes of devices
  * @check_at: when to check the devices, ns; ~0: never
+ * @expire_at: when to remove flows of an earlier slbnd, ns; ~0: never
  * @signals: signalfd
  * @state: the state file; agent.state is NULL without it
  * @end: what remains of enforcement when slbnd exits
@@ -90,13 +91,14 @@ struct slbnd {
 	char problems[ENFORCE_DEVICES][256];
 	struct mnl_socket *monitor;
 	u64 check_at;
+	u64 expire_at;
 	int signals;
 	struct state state;
 	enum enforce_end end;
 	u64 deadline;
 };
 
-static struct slbnd slbnd = { .check_at = ~0ULL };
+static struct slbnd slbnd = { .check_at = ~0ULL, .expire_at = ~0ULL };
 
 static u64 clock_now(void)
 {
@@ -601,6 +603,8 @@ static void restore_sessions(void)
 	if (restored)
 		log_info("%u sessions continue", restored);
 	flows_restored(&slbnd.flows, now);
+	if (slbnd.enforce)
+		slbnd.expire_at = enforce_expire(slbnd.enforce, now);
 }
 
 /*
@@ -753,6 +757,7 @@ static void run(int argc, char **argv)
 			until = fp_min64(until, slbnd.deadline);
 		until = fp_min64(until, service_watchdog_due());
 		until = fp_min64(until, slbnd.check_at);
+		until = fp_min64(until, slbnd.expire_at);
 		count = wait_for_events(ready, until);
 		for (n = 0; n < count; n++) {
 			void *source = ready[n].data.ptr;
@@ -777,6 +782,9 @@ static void run(int argc, char **argv)
 		}
 		if (clock_now() >= slbnd.check_at)
 			check_devices();
+		if (clock_now() >= slbnd.expire_at)
+			slbnd.expire_at =
+				enforce_expire(slbnd.enforce, clock_now());
 		flows_run(&slbnd.flows, clock_now());
 		agent_run(&slbnd.agent, clock_now());
 		transport_flush(&slbnd.transport);
