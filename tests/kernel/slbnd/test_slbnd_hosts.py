@@ -13,6 +13,7 @@ import contextlib
 import re
 import socket
 import statistics
+import struct
 import threading
 import time
 from collections import Counter
@@ -22,15 +23,18 @@ from pathlib import Path
 import pytest
 
 from tests.kernel.lib.enforcer import fq_at_root, htb_at_root
-from tests.kernel.lib.net import pending, wait_for
+from tests.kernel.lib.net import pending, received, wait_for
 from tests.kernel.lib.senders import Traffic, sender, sending
 from tests.kernel.lib.slbn import Chain, chain
+from tests.kernel.lib.slbn_wire import internet_sum
 from tests.kernel.lib.slbnd import agent
 
 pytestmark = pytest.mark.virtual
 
 HOSTS = "10.0.0.0/24,fd00:0::/64"
 HONEST, HOSTILE, SERVER = "10.0.0.1", "10.0.0.66", "10.0.1.2"
+#: The router's address among the hosts.
+ROUTER = "10.0.0.2"
 #: Missing in Python's socket module.
 IP_TRANSPARENT = 19
 
@@ -277,6 +281,52 @@ def test_spoofed_sources_use_default_class(net: Chain, tmp_path: Path, source: s
     options = ("--hosts", HOSTS, "--devices", "e1", "--unassigned", "1mbit")
     with agent(net.nodes[1], tmp_path, *options):
         rate = offer(net, source, 2)
+    print(f"{rate / 1e6:.2f} Mbit/s arrive")
+    assert 0.9e6 < rate < 1.1e6
+
+
+def segment(source: str, destination: str) -> bytes:
+    """The header of a SYN to a port where nobody listens."""
+    syn = struct.pack("!HHLLBBHHH", 7, 9, 0, 0, 5 << 4, 2, 1000, 0, 0)
+    addresses = socket.inet_aton(source) + socket.inet_aton(destination)
+    checksum = internet_sum(addresses + struct.pack("!HH", socket.IPPROTO_TCP, len(syn)) + syn)
+    return syn[:16] + struct.pack("!H", checksum) + syn[18:]
+
+
+def echo(size: int) -> bytes:
+    request = struct.pack("!BBHHH", 8, 0, 0, 0, 0)
+    return struct.pack("!BBHHH", 8, 0, internet_sum(request), 0, 0) + bytes(size)
+
+
+#: What the router answers: the protocol, a packet, and how many are 5 Mbit/s or more of answers.
+REFLECTED = {
+    "echo replies": (socket.IPPROTO_ICMP, echo(1400), 450),
+    "fragments": (socket.IPPROTO_ICMP, echo(8000), 80),
+    "RSTs": (socket.IPPROTO_TCP, segment(SERVER, ROUTER), 12000),
+}
+
+
+@pytest.mark.parametrize("what", REFLECTED)
+def test_reflected_packets_use_default_class(net: Chain, tmp_path: Path, what: str) -> None:
+    """By packets with a spoofed source, a host makes the router send to the server."""
+    protocol, packet, per_second = REFLECTED[what]
+    with net.nodes[0].entered():
+        near = socket.socket(socket.AF_INET, socket.SOCK_RAW, protocol)
+    near.setsockopt(socket.SOL_IP, IP_TRANSPARENT, 1)
+    near.bind((SERVER, 0))
+    near.connect((ROUTER, 0))
+    options = ("--hosts", HOSTS, "--devices", "e1", "--unassigned", "1mbit")
+    with agent(net.nodes[1], tmp_path, *options), near:
+        began = time.monotonic()
+        sent, counts = 0, []
+        for second in (1.0, 2.5):
+            while (now := time.monotonic()) < began + second:
+                while sent < (now - began) * per_second:
+                    sent += 1
+                    near.send(packet)
+                time.sleep(0.002)
+            counts.append(received(net.nodes[2], "w1")[0])
+    rate = (counts[1] - counts[0]) * 8 / 1.5
     print(f"{rate / 1e6:.2f} Mbit/s arrive")
     assert 0.9e6 < rate < 1.1e6
 

@@ -60,7 +60,9 @@
  * Lengths are those on the wire, with link-layer headers, of each segment if the
  * device segments the packet. Later fragments and packets with more than
  * EXTENSIONS_MAX extension headers have no ports, and match sessions without ports
- * only. SLBN's control packets are not paced, unless a local host sends them.
+ * only. SLBN's control packets are not paced, unless a local host sends them. The
+ * router's own packets are not, but for those that a stranger can make it send at
+ * any rate (is_reflected()), which use the default class.
  *
  * Loops are unrolled: without CAP_PERFMON, the verifier of Linux 6.1 also follows
  * speculative paths, and does not find the end of a loop.
@@ -114,6 +116,10 @@ char copying[] SEC("license") = "GPL";
 #define TCP_PSH 8
 #define TCP_SYN 2
 #define TCP_RST 4
+
+/* Types of ICMP and ICMPv6, whose headers need those of the C library. */
+#define ECHO_REPLY 0
+#define ECHO_REPLY_V6 129
 
 /* Beside TCP's flags: an IPv6 packet with an authentication header (AH, RFC 4302). */
 #define SEALED 0x100
@@ -349,6 +355,7 @@ union header {
 	__be16 words[2];
 	__be32 magic;
 	u8 flags;
+	u8 type;
 };
 
 /**
@@ -1144,6 +1151,30 @@ static __noinline int pace_excess(void)
 	return 1;
 }
 
+/*
+ * Does the router send this packet in answer to one that anyone may have sent, with
+ * any source address, and without a limit of the kernel? These are echo replies with
+ * their later fragments, and the RSTs for segments without a connection.
+ */
+static __always_inline bool is_reflected(struct __sk_buff *skb,
+					 struct scratch *scratch)
+{
+	struct packet *packet = &scratch->packet;
+	u8 reply = ECHO_REPLY;
+
+	if (is_forwarded(skb))
+		return false;
+	if (packet->protocol == IPPROTO_TCP)
+		return packet->flags & TCP_RST;
+	if (packet->protocol == IPPROTO_ICMPV6)
+		reply = ECHO_REPLY_V6;
+	else if (packet->protocol != IPPROTO_ICMP)
+		return false;
+	return packet->fragment ||
+	       (load(skb, packet, &scratch->read, sizeof(scratch->read.type)) &&
+		scratch->read.type == reply);
+}
+
 /* Does a packet without a session pass unlimited? */
 static __always_inline bool is_exempt(struct __sk_buff *skb,
 				      struct scratch *scratch)
@@ -1408,6 +1439,7 @@ int slbnd_rates(struct __sk_buff *skb)
 	struct scratch *scratch = get_scratch();
 	struct arrival *arrival;
 	struct packet *packet;
+	bool reflected;
 
 	if (!scratch)
 		return TC_ACT_SHOT;
@@ -1421,11 +1453,12 @@ int slbnd_rates(struct __sk_buff *skb)
 	if (packet->key.rest && !is_control(packet))
 		scratch->slot = find_flow(scratch);
 	window_reload();
-	if (scratch->slot == NO_FLOW && is_exempt(skb, scratch))
+	reflected = scratch->slot == NO_FLOW && is_reflected(skb, scratch);
+	if (scratch->slot == NO_FLOW && !reflected && is_exempt(skb, scratch))
 		return TC_ACT_UNSPEC;
 	note_arrival(skb, scratch);
 	window_reload();
-	if (packet->key.rest && !packet->fragment)
+	if (packet->key.rest && !packet->fragment && !reflected)
 		count_connection();
 	if (!pace_packet(skb, scratch))
 		return TC_ACT_SHOT;
