@@ -689,9 +689,9 @@ def test_studies_of_one_form_run_it(name: str) -> None:
             what = case.what
             if isinstance(what, TcpPlan):
                 assert what.paper == (case.name == "slbn" and form == forms.PAPER)
-                words = {options["windows"] for options in what.experiment().agents.values()}
+                windows = {options["windows"] for options in what.experiment().agents.values()}
                 on = {"on" if form == forms.WINDOWS else "off"}
-                assert words == (on if case.name == "slbn" else set())
+                assert windows == (on if case.name == "slbn" else set())
                 continue
             assert isinstance(what, Plan)
             words = (what.commit, what.epoch_ms, what.visits)
