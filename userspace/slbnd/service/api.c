@@ -25,7 +25,7 @@
 
 /*
  * Per iteration of the main loop: maximum requests of a client, entries of a dump. A
- * request for the status is the last one, since it is answered by all sessions.
+ * request for the status or for a dump is the last one, as it reads all sessions.
  */
 #define REQUESTS 64
 #define DUMP_ENTRIES 4096
@@ -814,7 +814,8 @@ void api_serve(struct api *api, struct client *client, u32 events, u64 now)
 			return;
 		}
 		serve_request(api, client, &request, length, now);
-		if (request.type == SLBN_ASK_STATUS)
+		if (request.type == SLBN_ASK_STATUS ||
+		    request.type == SLBN_ASK_LIST)
 			turn = REQUESTS;
 		/* It may contain a key. */
 		explicit_bzero(&request, sizeof(request));
