@@ -308,6 +308,18 @@ static __be16 drr_fq_find_ip(const struct sk_buff *skb, int *at)
 	return protocol;
 }
 
+/* Unlike IPv4's, the header of IPv6 has no checksum that makes up for a change. */
+static void drr_fq_change_dsfield_v6(struct sk_buff *skb, int at, u8 ds)
+{
+	struct ipv6hdr *ip = (void *)(skb->data + at);
+	__wsum before = *(__force __wsum *)ip;
+
+	ipv6_change_dsfield(ip, INET_ECN_MASK, ds);
+	if (skb->ip_summed == CHECKSUM_COMPLETE)
+		skb->csum = csum_add(csum_sub(skb->csum, before),
+				     *(__force __wsum *)ip);
+}
+
 /*
  * Set @class to that of the packet's mark, if it has one that is trusted. If it
  * leaves the domain, restore the DSCP of its host. A mark that is not trusted
@@ -356,8 +368,7 @@ static bool drr_fq_read_mark(struct Qdisc *sch, struct sk_buff *skb, u32 *class)
 		ipv4_change_dsfield((void *)(skb->data + at), INET_ECN_MASK,
 				    ds);
 	else
-		ipv6_change_dsfield((void *)(skb->data + at), INET_ECN_MASK,
-				    ds);
+		drr_fq_change_dsfield_v6(skb, at, ds);
 	return true;
 }
 
@@ -862,11 +873,15 @@ static void drr_fq_prefetch(const struct drr_fq_queues *u)
  * @sch: the qdisc
  * @queues: the queues of the band that is dequeued from
  * @queue: the queue that is dequeued from
+ * @network_offset: of the last packet with VLAN tags, as it was enqueued
+ * @mac_len: the same
  */
 struct drr_fq_codel_context {
 	struct Qdisc *sch;
 	struct drr_fq_queues *queues;
 	u32 queue;
+	int network_offset;
+	u16 mac_len;
 };
 
 static codel_time_t drr_fq_codel_time(const struct sk_buff *skb)
@@ -877,22 +892,37 @@ static codel_time_t drr_fq_codel_time(const struct sk_buff *skb)
 /*
  * Of a packet behind VLAN tags, let INET_ECN_set_ce() find the IP header, which
  * it would mark where the network header is: see drr_fq_find_ip(). Behind more
- * tags than are searched, it is to mark nothing.
+ * tags than are searched, it is to mark nothing: with a mac_len of 0, it looks
+ * for tags behind an Ethernet header.
  */
-static void drr_fq_skip_tags(struct sk_buff *skb)
+static void drr_fq_skip_tags(struct sk_buff *skb,
+			     struct drr_fq_codel_context *context)
 {
 	int at;
 
-	if (!drr_fq_find_ip(skb, &at))
-		at = skb_headlen(skb);
-	skb_set_network_header(skb, at);
-	skb_reset_mac_len(skb);
+	context->network_offset = skb_network_offset(skb);
+	context->mac_len = skb->mac_len;
+	if (drr_fq_find_ip(skb, &at)) {
+		skb_set_network_header(skb, at);
+		skb_reset_mac_len(skb);
+	} else {
+		skb_set_network_header(skb, skb_headlen(skb));
+		skb->mac_len = 0;
+	}
+}
+
+/* Devices such as ifb take mac_len octets for the link-layer header. */
+static void drr_fq_restore_tags(struct sk_buff *skb,
+				const struct drr_fq_codel_context *context)
+{
+	skb_set_network_header(skb, context->network_offset);
+	skb->mac_len = context->mac_len;
 }
 
 /* Remove the oldest packet; CoDel reads the backlog behind it. */
 static struct sk_buff *drr_fq_codel_pop(struct codel_vars *vars, void *ctx)
 {
-	const struct drr_fq_codel_context *context = ctx;
+	struct drr_fq_codel_context *context = ctx;
 	struct drr_fq_flow *flow = &context->queues->vars.flows[context->queue];
 	struct sk_buff *skb;
 
@@ -900,7 +930,7 @@ static struct sk_buff *drr_fq_codel_pop(struct codel_vars *vars, void *ctx)
 		return NULL;
 	skb = drr_fq_pop(flow);
 	if (unlikely(eth_type_vlan(skb->protocol)))
-		drr_fq_skip_tags(skb);
+		drr_fq_skip_tags(skb, context);
 	qdisc_qstats_backlog_dec(context->sch, skb);
 	return skb;
 }
@@ -949,6 +979,9 @@ static struct sk_buff *drr_fq_dequeue_codel(struct Qdisc *sch,
 			    &u->codel_vars[queue], stats, qdisc_pkt_len,
 			    drr_fq_codel_time, drr_fq_codel_drop,
 			    drr_fq_codel_pop);
+	/* It is the one that was removed last. */
+	if (skb && unlikely(eth_type_vlan(skb->protocol)))
+		drr_fq_restore_tags(skb, &context);
 	/*
 	 * While the packet that is sent counts, so that parents do not deactivate
 	 * this qdisc in the middle of its dequeue.

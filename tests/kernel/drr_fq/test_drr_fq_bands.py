@@ -39,7 +39,7 @@ from tests.kernel.lib.drr_fq import (
     wait_of,
 )
 from tests.kernel.lib.iproute import run_ip
-from tests.kernel.lib.net import pending, wait_for, wait_for_carriers
+from tests.kernel.lib.net import pending, sh, wait_for, wait_for_carriers
 from tests.kernel.lib.rtnetlink import handle
 from tests.kernel.lib.slbn_wire import internet_sum
 
@@ -867,6 +867,46 @@ def test_codel_marks_ecn_behind_two_tags() -> None:
         assert vlans == Counter([*range(1, 17)] * 2)
         assert {traffic_class(frame[:12] + frame[16:]) for frame in found} == {CE}
         assert on.statistics.ce_marks == 32
+
+
+def test_codel_behind_an_ifb_leaves_frames_whole() -> None:
+    """Ingress shaping: an ifb takes the length of the link-layer header from the packet."""
+    with link() as on, bridged("a0") as sender, all_frames("b0") as receiver:
+        sh("ip link add ifb0 mtu 9000 up type ifb")
+        batch(
+            "tc",
+            """qdisc add dev c0 clsact
+            filter add dev c0 ingress matchall action mirred egress redirect dev ifb0
+            qdisc add dev ifb0 root handle 1: tbf rate 10mbit burst 1600 limit 1mb
+            qdisc add dev ifb0 parent 1:1 drr_fq codel""",
+        )
+        frame = marked_v4(on, ECT_0)
+        all_tags = (b"", bytes.fromhex("81000005"), TWO_TAGS, bytes.fromhex("81000005") * 9)
+        for tags in all_tags:
+            sender.send(frame[:12] + tags + frame[12:])
+        found: list[bytes] = []
+
+        def complete() -> bool:
+            found.extend(pending(receiver))
+            return len(found) >= len(all_tags)
+
+        wait_for(complete)
+        # An outer tag is received beside the frame.
+        assert found == [frame[:12] + tags[4:] + frame[12:] for tags in all_tags]
+
+
+def test_codel_and_short_packets_of_a_device_without_header() -> None:
+    """With the protocol of a VLAN, as any user may send them in a namespace: no warning."""
+    with link():
+        sh("ip link add t0 up type ipip local 10.0.0.1 remote 10.0.0.2")
+        # With split-gso packets are queued even if the qdisc is idle.
+        sh("tc qdisc add dev t0 root drr_fq codel split-gso")
+        before = sh("dmesg").stdout.count("WARNING")
+        with socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0) as sender:
+            for size in range(1, 30):
+                sender.sendto((b"\x81\0" * 15)[:size], ("t0", 0x8100))
+        wait_for(lambda: " 29 pkt " in sh("tc -s qdisc show dev t0").stdout)
+        assert sh("dmesg").stdout.count("WARNING") == before
 
 
 PACKET_VERSION, PACKET_TX_RING, TPACKET_V2 = 10, 13, 1
