@@ -25,7 +25,10 @@ static bool slbn_add_qdisc(struct Qdisc *sch, struct gnet_stats_basic_sync *sum)
 	/* noqueue */
 	if (!sch->enqueue)
 		return false;
+	/* On 32-bit, a writer of statistics must not be preempted. */
+	local_bh_disable();
 	gnet_stats_add_basic(sum, sch->cpu_bstats, &sch->bstats, true);
+	local_bh_enable();
 	return true;
 }
 

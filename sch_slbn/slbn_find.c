@@ -170,7 +170,8 @@ static bool slbn_has_ports(const struct sk_buff *skb,
 /*
  * Does the payload of UDP begin with the magic of control packets? Or that of
  * another of several packets that are merged: the sender of merged packets
- * chooses the first one, and the lengths in its headers.
+ * chooses the first one, and the lengths in its headers. Packets shorter than
+ * the header of a control packet are none.
  */
 static bool slbn_has_magic(const struct sk_buff *skb,
 			   const struct slbn_skb_pos *place)
@@ -179,18 +180,18 @@ static bool slbn_has_magic(const struct sk_buff *skb,
 	u32 at = place->udp + sizeof(struct udphdr);
 	/* Padding may follow the IP packet. */
 	u32 end = step ? skb->len : place->end;
-	const __be32 *magic = NULL;
-	__be32 buffer;
+	bool found = false;
+	__be32 magic;
 
-	for (; at + sizeof(buffer) <= end; at += step) {
-		magic = skb_header_pointer(skb, at, sizeof(buffer), &buffer);
-		if (magic && *magic == htonl(SLBN_MAGIC))
+	for (; at + sizeof(magic) <= end; at += step) {
+		found = !skb_copy_bits(skb, at, &magic, sizeof(magic));
+		if (found && magic == htonl(SLBN_MAGIC))
 			return true;
-		if (!step)
+		if (step < SLBN_HEADER_LENGTH)
 			break;
 	}
 	/* Treat a fragment too short for the magic as control, to drop it. */
-	return !magic && place->partial;
+	return !found && place->partial;
 }
 
 /**

@@ -223,7 +223,9 @@ static int slbn_link_hook_ingress(struct slbn_link *link,
 			     NF_NETDEV_INGRESS, INT_MIN);
 	if (!err)
 		return 0;
-	NL_SET_ERR_MSG_MOD(extack, "kernel lacks CONFIG_NETFILTER_INGRESS");
+	if (err == -EOPNOTSUPP)
+		NL_SET_ERR_MSG_MOD(extack,
+				   "kernel lacks CONFIG_NETFILTER_INGRESS");
 erase:
 	xa_erase(&links->edges, link->ifindex);
 	slbn_update_forward(links);
