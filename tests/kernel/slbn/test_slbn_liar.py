@@ -314,3 +314,34 @@ def test_liar_in_its_room(net: Net) -> None:
             assert (after.N, after.new_sessions) == (state.N, state.new_sessions)
     # Two epochs after the last one they are forgotten.
     net.settle(LAST, SECOND - LAST)
+
+
+@pytest.mark.parametrize("epoch", [1, 10_000, 20_000])
+def test_liar_states_a_short_epoch(net: Net, epoch: int) -> None:
+    """Rates of sessions that pass it end soon, but these send about twice as much at most.
+
+    They have a low rate, so how often they send depends on the length of an epoch.
+    """
+    slow = [net.us.join(FAR, 10**4) for _ in range(10)]
+
+    def sent() -> int:
+        return sum(each.cycles + each.retries for each in net.us.list() if each.id in slow)
+
+    def sent_during(lie: Lie, seconds: float = 4) -> float:
+        """Packets of a session per second."""
+        net.rates_during(lie)
+        before = sent()
+        time.sleep(seconds)
+        return (sent() - before) / len(slow) / seconds
+
+    honestly = sent_during(honest)
+    falsely = sent_during(changed((PROBE_ACK,), epoch=epoch))
+    _, near = net.rates()
+    net.liar.lie = honest
+    for session in slow:
+        net.us.leave(session)
+    net.settle(LAST, SECOND - LAST)
+    print(f"{honestly} packets/s, {falsely} with an epoch of {epoch} us; NEAR {near}")
+    assert near >= SECOND // 2 - 64
+    # Pauses allow for half of the agent's epoch.
+    assert 3 < honestly < 6 and falsely < 3 * honestly

@@ -931,8 +931,9 @@ def test_rate_ends_with_its_lease(net: Chain, tmp_path: Path) -> None:
         # This lease is shorter than two round-trips, which took 1 ms or more.
         assert session.us.list()[0].flags & libslbn.SHORT_LEASE
         assert session.us.status().short_leases == 1
-        began = time.monotonic()
         wait_for(lambda: answer(1, 777, epoch=2_000_000) or session.rate() == 777)
+        # The packet was sent when the pause had ended.
+        began = time.monotonic()
         assert not session.us.list()[0].flags & libslbn.SHORT_LEASE
         assert session.us.status().short_leases == 0
         wait_for(lambda: session.rate() == 0)

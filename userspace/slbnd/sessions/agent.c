@@ -458,6 +458,12 @@ static u64 retransmission_timeout(const struct agent *agent,
 	return timeout + random64() % (timeout / 4);
 }
 
+/* The shortest lease that pauses allow for: see update_path(). */
+static u64 allowed_lease(const struct session *session)
+{
+	return slbn_lease(session->timing.epoch / 1000, session->source.margin);
+}
+
 /*
  * The mean pause is scaled by the recent transmissions per cycle, so that losses do
  * not increase the rate of packets; but half of the lease remains, less a round trip.
@@ -467,12 +473,13 @@ static u64 mean_pause(const struct agent *agent, const struct session *session,
 {
 	const struct slbn_source *source = &session->source;
 	u64 pause = scale_by_losses(session, usual_pause(agent, session));
-	u64 left;
+	u64 end, left;
 
 	pause = fp_min64(pause, longest_pause(agent, session));
 	if (!source->rate || source->lease == SLBN_NO_LEASE)
 		return pause;
-	left = source->lease - now;
+	end = fp_max64(source->lease, source->sent + allowed_lease(session));
+	left = end - fp_min64(end, now);
 	left -= fp_min64(left, session->timing.longest_rtt);
 	return fp_min64(pause, left / 2);
 }
@@ -495,14 +502,17 @@ static void earn_copies(const struct agent *agent, struct session *session,
  * The pause before the next cycle: random, 0.5 to 1.5 times the mean. If the
  * session is urgent, 0 to 1/20 of the mean; longer if that has not changed the
  * rate, as a link may have no room for an epoch; and longer with losses, as a
- * link may drop what exceeds its limit because all its sessions are urgent.
+ * link may drop what exceeds its limit because all its sessions are urgent. With
+ * too short leases the rate changes all the time.
  */
 static u64 random_pause(const struct session *session, u64 mean)
 {
 	u32 doublings = session->timing.urgent_cycles / URGENT_CYCLES;
+	u64 lease = session->timing.lease;
 	u64 urgent;
 
-	if (!session->source.urgent || doublings >= 5)
+	if (!session->source.urgent || doublings >= 5 ||
+	    (lease && lease < allowed_lease(session)))
 		return mean / 2 + random64() % fp_max64(mean, 1);
 	urgent = (mean / 20) << doublings;
 	urgent += scale_by_losses(session, mean) - mean;
@@ -1031,10 +1041,16 @@ static void update_device(const struct agent *agent, struct session *session,
 	session->path.device = device ?: answer->from->device;
 }
 
+/*
+ * Leases are as short as any router of the path says, since its link may forget the
+ * session then. Pauses are not: a wrong epoch of one link must not let the sessions
+ * that pass it send so much that other links, or slbnd, have no time for the rest.
+ */
 static void update_path(const struct agent *agent, struct session *session,
 			const struct answer *answer)
 {
 	u64 epoch = agent->config.epoch;
+	u64 shortest = fp_max64(epoch / AGENT_EPOCH_PART, AGENT_MIN_EPOCH);
 
 	session->timing.lease = 0;
 	if (answer->pkt.epoch != SLBN_NO_EPOCH) {
@@ -1042,7 +1058,7 @@ static void update_path(const struct agent *agent, struct session *session,
 		session->timing.lease =
 			slbn_lease(answer->pkt.epoch, session->source.margin);
 	}
-	session->timing.epoch = fp_max64(epoch, AGENT_MIN_EPOCH);
+	session->timing.epoch = fp_max64(epoch, shortest);
 	if (update_hops(session, answer))
 		update_device(agent, session, answer);
 	else if (!(session->flags & SLBN_OWN_LINK))

@@ -36,7 +36,11 @@
 #include "trace.h"
 #include "transport.h"
 
-/* Shortest epoch that pauses allow for, whatever an answer says, ns. */
+/*
+ * Shortest epoch that pauses allow for, whatever an answer says: this part of
+ * agent_config.epoch, and at least so many ns.
+ */
+#define AGENT_EPOCH_PART 2
 #define AGENT_MIN_EPOCH 10000000ULL
 
 /* Default of agent_config.max_sessions. */

@@ -27,7 +27,8 @@ struct detected_flow;
  * @rtt: smoothed; 0: unknown
  * @longest_rtt: the longest one lately
  * @unmeasured: cycles since an RTT was measured
- * @epoch: shortest one on the path, at most agent_config.epoch
+ * @epoch: that pauses allow for: the shortest one on the path, at most
+ *	agent_config.epoch, and at least a part of that
  * @lease: length of leases; 0: not known, or they do not end
  * @early_copies: retransmissions that may be sent without back-off, while the lease
  *	lasts
