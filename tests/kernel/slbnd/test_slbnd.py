@@ -20,7 +20,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -437,6 +437,49 @@ def test_hundreds_of_simultaneous_joins_and_leaves(net: Chain, tmp_path: Path) -
         assert (shown["sessions"], shown["NR"], shown["BF"], shown["clamped"]) == (0, 0, 0, 0)
         # By Leaves, not by the end of an epoch.
         assert shown["leaves"] >= 200
+
+
+def test_changes_of_demand_have_a_pace(net: Chain, tmp_path: Path) -> None:
+    """A program that changes it all the time does not make slbnd send much more than otherwise.
+
+    A few changes begin a cycle soon, though the session has a low rate, and thus long pauses.
+    """
+
+    def sent_during(demands: Iterable[int], seconds: float = 4) -> float:
+        """Packets per second while the demand is changed once in a millisecond."""
+        before, end = us.list()[0], time.monotonic() + seconds
+        for demand in demands:
+            us.change(session, demand)
+            time.sleep(0.001)
+            if time.monotonic() > end:
+                break
+        after = us.list()[0]
+        return (after.cycles + after.retries - before.cycles - before.retries) / seconds
+
+    def settled(demand: int) -> None:
+        wait_for_rates(us, {session: demand})
+        time.sleep(5)
+
+    with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
+        session = us.join("10.0.2.2", 10_000)
+        settled(10_000)
+        idle = sent_during(itertools.repeat(10_000))
+        busy = sent_during(itertools.cycle((20_000, 10_000)))
+        us.change(session, 10_000)
+        settled(10_000)
+        took = []
+        for demand in (20_000, 30_000, 40_000, 50_000):
+            began, cycles = time.monotonic(), us.list()[0].cycles
+            us.change(session, demand)
+            while us.list()[0].cycles == cycles:
+                time.sleep(0.001)
+            took.append(time.monotonic() - began)
+            wait_for_rates(us, {session: demand})
+    print(f"{idle} packets/s, {busy} with changes; cycles began after {took} s")
+    assert idle < 6
+    assert busy < 25
+    # One pause.
+    assert max(took) < 0.02
 
 
 def test_slow_reader_gets_last_state(net: Chain, tmp_path: Path) -> None:

@@ -42,6 +42,11 @@
  */
 #define MAX_EARLY_COPIES 16
 /*
+ * Maximum number of cycles in sequence that changes of a client may start before the
+ * usual pause is over.
+ */
+#define MAX_EARLY_CHANGES 16
+/*
  * Unit of session.sent_per_cycle, weight of the last cycle in it (1 / 8), and
  * maximum number of packets of a cycle that count: a single interruption must
  * not slow a session.
@@ -793,6 +798,27 @@ static void lower_rate(struct agent *agent, struct session *session)
 	report_rate(agent, session);
 }
 
+/*
+ * When a change of the demand starts a cycle. Those of programs wait for the shortest
+ * pause. In the long run they start no more cycles than usual pauses do, as a program
+ * could change the demand all the time: further ones have the cycle that is planned.
+ */
+static u64 change_due(const struct agent *agent, struct session *session,
+		      u64 now)
+{
+	struct session_timing *timing = &session->timing;
+	u64 due = fp_max64(timing->answered_at + agent->config.pause, now);
+	u64 usual = usual_pause(agent, session);
+	u64 paid = fp_max64(timing->changes_paid, now) + usual;
+
+	if (session->flags & SLBN_DETECTED)
+		return now;
+	if (due >= timing->due || paid > now + MAX_EARLY_CHANGES * usual)
+		return timing->due;
+	timing->changes_paid = paid;
+	return due;
+}
+
 /**
  * agent_change() - change the demand of a session
  * @agent: the agent
@@ -801,19 +827,21 @@ static void lower_rate(struct agent *agent, struct session *session)
  * @now: ns
  *
  * A rate above the demand falls now. The next cycle has the new demand; it starts
- * at once unless one is running.
+ * early, see change_due(), unless one is running.
  */
 void agent_change(struct agent *agent, struct session *session, u64 demand,
 		  u64 now)
 {
 	u64 before = session->source.rate;
 
+	if (demand == session->source.D)
+		return;
 	slbn_source_change(&session->source, demand);
 	state_save(agent->state, session);
 	if (session->source.rate < before)
 		lower_rate(agent, session);
 	if (!session->waiting && !session->budget.resting)
-		set_timer(agent, session, now);
+		set_timer(agent, session, change_due(agent, session, now));
 }
 
 /**

@@ -34,6 +34,8 @@ struct detected_flow;
  *	lasts
  * @sent_per_cycle: packets that a cycle needed lately, smoothed, in 1/1024
  * @urgent_cycles: cycles since the rate changed, while the source is urgent
+ * @changes_paid: when usual pauses would have started the cycles that changes of the
+ *	demand have
  */
 struct session_timing {
 	u64 due;
@@ -47,6 +49,7 @@ struct session_timing {
 	u32 early_copies;
 	u32 sent_per_cycle;
 	u32 urgent_cycles;
+	u64 changes_paid;
 };
 
 /**
