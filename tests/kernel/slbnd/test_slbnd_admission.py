@@ -173,9 +173,11 @@ OUTAGE = """table ip outage {
 }"""
 
 
-def seconds_to_rate(us: libslbn.Connection, sender: socket.socket, most: float) -> float:
+def seconds_to_rate(
+    us: libslbn.Connection, sender: socket.socket, most: float, source: str = "10.0.0.1"
+) -> float:
     """Send from a new flow until it has a rate; fail after that many seconds."""
-    sender.bind(("10.0.0.1", 0))
+    sender.bind((source, 0))
     port = sender.getsockname()[1]
     began = time.monotonic()
     while not any(session.rate and session.source_port == port for session in detected(us)):
@@ -210,7 +212,10 @@ def test_outage_leaves_no_silence(net: Chain, tmp_path: Path, flows: int) -> Non
 
 
 def test_busy_link_leaves_no_silence(net: Chain, tmp_path: Path) -> None:
-    """A host's flood of new flows makes a link drop control packets; others are answered."""
+    """A flood of new flows of 20 hosts makes a link drop control packets; others are answered."""
+    hosts = [f"10.0.0.{n}" for n in range(100, 120)]
+    for host in hosts:
+        net.nodes[0].sh(f"ip addr add {host}/24 dev e0", check=False)
     net.attach(2, "rate 20mbit")
     try:
         with (
@@ -221,6 +226,8 @@ def test_busy_link_leaves_no_silence(net: Chain, tmp_path: Path) -> None:
         ):
             us.join(ANSWERED, MEGA)
             wait_for(lambda: us.list()[0].rate == MEGA)
+            for n, each in enumerate(flood):
+                each.bind((hosts[n % len(hosts)], 0))
             before = limited(net)
             send(flood, ANSWERED, 12, 1400)
             # Their Joins fail within 4 s.
@@ -231,6 +238,94 @@ def test_busy_link_leaves_no_silence(net: Chain, tmp_path: Path) -> None:
             assert us.status().silent == 0
     finally:
         net.attach(2, "rate 40mbit")
+
+
+#: Flow detection by conntrack's events, and by the BPF program.
+detections = pytest.mark.parametrize(
+    "devices", [(), ("--devices", "e1")], ids=["by conntrack", "by BPF"]
+)
+
+
+@contextlib.contextmanager
+def unreachable(net: Chain) -> Iterator[Iterator[str]]:
+    """Addresses behind link 2 to which r3 has no route, ever new ones."""
+    prefix = ipaddress.ip_network("10.9.0.0/16")
+    for n, hop in enumerate(("10.0.0.2", "10.0.1.2", "10.0.2.2")):
+        net.nodes[n].ip(f"route add {prefix} via {hop}")
+    net.nodes[3].ip(f"route add blackhole {prefix}")
+    try:
+        yield map(str, prefix.hosts())
+    finally:
+        for node in net.nodes[:4]:
+            node.ip(f"route del {prefix}")
+
+
+@detections
+def test_ever_new_silent_destinations(net: Chain, tmp_path: Path, devices: tuple[str, ...]) -> None:
+    """A host sends what a session needs to 250 of them per second; another host opens flows."""
+    other = "10.0.0.3"
+    net.nodes[0].sh(f"ip addr add {other}/24 dev e0", check=False)
+    net.attach(2, "rate 20mbit")
+    with (
+        unreachable(net) as destinations,
+        agent(net.nodes[1], tmp_path, "--hosts", HOSTS, *devices) as slbnd,
+        slbnd.connect() as us,
+        senders(net, 1) as (hostile,),
+        senders(net, 20) as newcomers,
+    ):
+
+        def flood() -> None:
+            to = next(destinations), 2000
+            for _ in range(10):
+                hostile.sendto(bytes(1472), to)
+
+        for each in newcomers:
+            each.bind((other, 0))
+        counted, before = Counted(net), limited(net)
+        with repeated(flood, 0.004):
+            # As many sessions as there will be.
+            time.sleep(5)
+            assert us.status().silent > 10
+            dropped = limited(net) - before
+            control = counted.read()[1][1] * 8 / 5
+            began = time.monotonic()
+            waited: dict[int, float] = {}
+            with repeated(lambda: send(newcomers, ANSWERED, 1, 1400)):
+                # Rarely, as a list may have a thousand sessions.
+                while len(waited) < 20 and time.monotonic() < began + 5:
+                    time.sleep(0.1)
+                    for session in detected(us):
+                        if session.source == other and session.rate:
+                            waited.setdefault(session.source_port, time.monotonic() - began)
+    print(f"{len(waited)} newcomers waited {sorted(waited.values())} s")
+    print(f"{control / MEGA} Mbit/s of control packets, of which link 2 dropped {dropped}")
+    net.attach(2, "rate 40mbit")
+    assert len(waited) == 20 and max(waited.values()) < 1
+    # Link 2 admits 1 Mbit/s.
+    assert dropped == 0 and control < 0.25 * MEGA
+
+
+@detections
+def test_burst_of_flows_has_sessions_soon(
+    net: Chain, tmp_path: Path, devices: tuple[str, ...]
+) -> None:
+    """400 flows of a host that begin at once, to a destination that answers."""
+    for link, options in ((1, "rate 1gbit"), (2, "rate 1gbit"), (3, "rate 1gbit edge")):
+        net.attach(link, options)
+    with (
+        agent(net.nodes[1], tmp_path, "--hosts", HOSTS, *devices) as slbnd,
+        slbnd.connect() as us,
+        senders(net, 400) as burst,
+    ):
+        with repeated(lambda: send(burst, ANSWERED, 1, 1400), 0):
+            began = time.monotonic()
+            wait_for(lambda: sum(each.rate > 0 for each in detected(us)) == 400, 10)
+            taken = time.monotonic() - began
+        print(f"400 flows had rates after {taken} s")
+    for link, options in ((1, "rate 50mbit"), (2, "rate 40mbit"), (3, "rate 80mbit edge")):
+        net.attach(link, options)
+    # A flow has sent enough after a quarter of a second.
+    assert taken < 2
 
 
 def test_lost_joins_are_not_silence(net: Chain, tmp_path: Path) -> None:

@@ -185,7 +185,7 @@ static struct admit_host *get_host(struct admit *admit, u16 family,
 /* Free a host that is no longer used. */
 static void put_host(struct admit *admit, struct admit_host *host)
 {
-	if (!host || host->sessions || host->connections)
+	if (!host || host->sessions || host->asking || host->connections)
 		return;
 	tdelete(host, &admit->hosts, compare_hosts);
 	free(host);
@@ -220,6 +220,20 @@ struct admit_host *admit_flow(struct admit *admit, const struct slbn_flow *flow,
 }
 
 /**
+ * admit_must_wait() - do too many sessions of a host wait for their first answer?
+ * @admit: state
+ * @host: the host
+ *
+ * Return: whether no other one may begin now.
+ */
+bool admit_must_wait(const struct admit *admit, const struct admit_host *host)
+{
+	u32 part = admit->config.host_sessions / ADMIT_ASKING_PART;
+
+	return host->asking >= fp_max(part, ADMIT_ASKING);
+}
+
+/**
  * admit_release() - a session ended
  * @admit: state
  * @host: from admit_flow(); may be freed
@@ -229,6 +243,29 @@ void admit_release(struct admit *admit, struct admit_host *host, u32 prefix)
 {
 	admit->prefixes[prefix]--;
 	host->sessions--;
+	put_host(admit, host);
+}
+
+/**
+ * admit_begin_asking() - a session was not answered yet
+ * @host: from admit_flow()
+ */
+void admit_begin_asking(struct admit_host *host)
+{
+	host->asking++;
+}
+
+/**
+ * admit_end_asking() - a session was answered, or ended
+ * @admit: state
+ * @host: from admit_begin_asking(); may be freed
+ *
+ * It may end later than admit_release(): when it leaves it still sends control
+ * packets.
+ */
+void admit_end_asking(struct admit *admit, struct admit_host *host)
+{
+	host->asking--;
 	put_host(admit, host);
 }
 

@@ -12,6 +12,12 @@
  * fail once, and slbnd notices that a destination answers again after about the
  * time for which it was silent, at most SILENT_MAX.
  *
+ * Destinations that were never asked are not known to be silent, and each costs
+ * six Joins. Links limit control packets of all hosts together, so a host may
+ * have few sessions at a time that were never answered: with ADMIT_ASKING and
+ * paths of 32 links their Joins are 0.2 Mbit/s (IPv6: 0.4), where the control
+ * limit of a link of 20 Mbit/s is 1 Mbit/s.
+ *
  * The table of silent destinations has a fixed size and replaces entries; its
  * hash is keyed, so hosts cannot choose which. Losing an entry causes another
  * Join, but the flow must have sent more than a Join before.
@@ -30,6 +36,9 @@
 #define ADMIT_PREFIXES FLOWS_PREFIXES
 /* Silent destinations. */
 #define ADMIT_SILENT 4096
+/* Sessions of a host that were never answered: this, or a part of its maximum. */
+#define ADMIT_ASKING 32
+#define ADMIT_ASKING_PART 32
 
 /**
  * struct admit_config - options
@@ -48,12 +57,14 @@ struct admit_config {
  * @address: of the host, or of its /64; as in struct slbn_flow
  * @family: AF_INET or AF_INET6
  * @sessions: its sessions
+ * @asking: metered sessions that were never answered, also of flows that have ended
  * @connections: its connections
  */
 struct admit_host {
 	u8 address[16];
 	u16 family;
 	u32 sessions;
+	u32 asking;
 	u32 connections;
 };
 
@@ -96,7 +107,10 @@ struct admit_host *admit_connection(struct admit *admit, u16 family,
 				    const u8 *sender);
 void admit_disconnect(struct admit *admit, struct admit_host *host);
 void admit_release(struct admit *admit, struct admit_host *host, u32 prefix);
+bool admit_must_wait(const struct admit *admit, const struct admit_host *host);
+void admit_begin_asking(struct admit_host *host);
 void admit_asks(struct admit *admit, const struct slbn_flow *flow, u64 now);
+void admit_end_asking(struct admit *admit, struct admit_host *host);
 bool admit_answered(struct admit *admit, const struct slbn_flow *flow);
 void admit_unanswered(struct admit *admit, const struct slbn_flow *flow,
 		      u64 asked_at, u64 now);

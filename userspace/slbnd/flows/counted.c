@@ -101,7 +101,7 @@ static void join(struct flows *flows, struct connection *connection,
 	}
 	if (is_metered(flows) || !sent->ended)
 		flows_attach(flows, connection);
-	if (!connection->detected)
+	if (!connection->detected && !flows_wait(flows, connection))
 		flows_remove_connection(flows, connection);
 }
 
@@ -303,8 +303,11 @@ static bool read_again(struct flows *flows, struct connection *connection,
 static void check(struct flows *flows, struct connection *connection)
 {
 	struct enforce_connection sent;
-	bool active = read_again(flows, connection, &sent);
+	bool active;
 
+	if (flows_wait(flows, connection))
+		return;
+	active = read_again(flows, connection, &sent);
 	if (!connection->detected)
 		join(flows, connection, &sent);
 	else if (active || connection->queue < FLOWS_EARLY_CHECKS)

@@ -130,7 +130,9 @@ static bool join_session(struct flows *flows, struct detected_flow *detected,
 			   detected->prefix, flows->now);
 	if (!detected->host)
 		return false;
-	if (!share_join(flows, detected, session)) {
+	if ((metered && !restored &&
+	     admit_must_wait(&flows->admit, detected->host)) ||
+	    !share_join(flows, detected, session)) {
 		admit_release(&flows->admit, detected->host, detected->prefix);
 		return false;
 	}
@@ -162,6 +164,11 @@ static bool join_session(struct flows *flows, struct detected_flow *detected,
 	detected->session = session;
 	detected->asked_at = flows->now;
 	admit_asks(&flows->admit, flow, flows->now);
+	/* A Join that is not metered does not fail, but asks for ever. */
+	if (metered && !restored) {
+		admit_begin_asking(detected->host);
+		session->use.asking = detected->host;
+	}
 	if (detected->share)
 		LIST_INSERT_HEAD(&detected->share->members, detected, shared);
 	detected->unanswered = false;
@@ -291,6 +298,23 @@ void flows_detach(struct flows *flows, struct connection *connection)
 	flows_restart_checks(flows, connection);
 	if (detected && !--detected->connections)
 		remove_flow(flows, detected);
+}
+
+/*
+ * Has a connection sent enough, but must wait for answers to others of its host? Then it
+ * is looked up soon, unless it is idle. An answer takes a round trip.
+ */
+bool flows_wait(struct flows *flows, struct connection *connection)
+{
+	if (!is_metered(&flows->config) || connection->detected ||
+	    connection->closing ||
+	    flows->now >= connection->active + flows->config.idle ||
+	    !has_sent_enough(&flows->config, connection) ||
+	    !admit_must_wait(&flows->admit, connection->host))
+		return false;
+	flows_restart_checks(flows, connection);
+	flows_add_check(flows, connection, FLOWS_WAITING);
+	return true;
 }
 
 /* The interval of a queue of look-ups, ns. */
@@ -594,6 +618,8 @@ static void update(struct flows *flows, struct connection *connection,
 		count_sent(flows, connection, &sent);
 	if (tracked->event && connection->began)
 		finish_handshake(flows, connection);
+	if (flows_wait(flows, connection))
+		return;
 	/* TCP is silent between its first windows. */
 	if (connection->closing && tracked->event)
 		flows_check_end(flows, connection);
@@ -671,12 +697,16 @@ static void run_checks(struct flows *flows)
 	struct connection *connection;
 	u32 count = 0;
 
-	while (count < TRACK_LOOKUPS && (connection = flows_next_check(flows)))
+	while (count < TRACK_LOOKUPS &&
+	       (connection = flows_next_check(flows))) {
+		if (flows_wait(flows, connection))
+			continue;
 		lookups[count++] = (struct track_lookup){
 			.flow = connection->key.flow,
 			.direction = connection->direction,
 			.zone = connection->zone,
 		};
+	}
 	if (count)
 		track_look_up(&flows->track, lookups, count);
 }
@@ -1010,6 +1040,14 @@ void flows_restored(struct flows *flows, u64 now)
 		flows_release_orphans(flows);
 }
 
+/* A session was answered, or has ended. */
+static void end_asking(struct flows *flows, struct session *session)
+{
+	if (session->use.asking)
+		admit_end_asking(&flows->admit, session->use.asking);
+	session->use.asking = NULL;
+}
+
 /**
  * flows_answered() - an answer to a session has arrived
  * @flows: flow detection
@@ -1017,10 +1055,11 @@ void flows_restored(struct flows *flows, u64 now)
  * @now: ns
  *
  * If its destination was silent, the flows that have sent enough meanwhile are looked
- * up, and join.
+ * up, and join. Its host may ask for another flow.
  */
-void flows_answered(struct flows *flows, const struct session *session, u64 now)
+void flows_answered(struct flows *flows, struct session *session, u64 now)
 {
+	end_asking(flows, session);
 	if (!admit_answered(&flows->admit, &session->flow) || !flows->open)
 		return;
 	flows->now = now;
@@ -1042,6 +1081,7 @@ void flows_session_ended(struct flows *flows, struct session *session)
 {
 	struct detected_flow *detected = session->use.detected;
 
+	end_asking(flows, session);
 	if (!detected)
 		return;
 	release_session(flows, detected);

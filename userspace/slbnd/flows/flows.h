@@ -76,6 +76,8 @@
 /* Queues of look-ups: early ones, 5 to 95 ms after a handshake, and the others. */
 #define FLOWS_EARLY_CHECKS 19
 #define FLOWS_CHECK_QUEUES (FLOWS_EARLY_CHECKS + FLOWS_CHECKS)
+/* That of connections which wait as others of their host ask: the longest early one. */
+#define FLOWS_WAITING (FLOWS_EARLY_CHECKS - 1)
 
 struct connection;
 struct counted_search;
@@ -257,8 +259,7 @@ void flows_receive(struct flows *flows, u64 now);
 bool flows_enforce(struct flows *flows, struct enforce *enforce, u64 now);
 void flows_receive_reports(struct flows *flows, u64 now);
 void flows_restored(struct flows *flows, u64 now);
-void flows_answered(struct flows *flows, const struct session *session,
-		    u64 now);
+void flows_answered(struct flows *flows, struct session *session, u64 now);
 void flows_session_ended(struct flows *flows, struct session *session);
 
 #endif /* SLBND_FLOWS_H */

@@ -89,6 +89,7 @@ u32 flows_check_queue(u64 wait);
 void flows_end_checks(struct flows *flows, struct connection *connection);
 void flows_restart_checks(struct flows *flows, struct connection *connection);
 void flows_check_end(struct flows *flows, struct connection *connection);
+bool flows_wait(struct flows *flows, struct connection *connection);
 struct connection *flows_next_check(struct flows *flows);
 struct connection *flows_find_connection(const struct flows *flows,
 					 const struct direction_key *key);

@@ -15,6 +15,7 @@
 #include "ceiling.h"
 #include "demand.h"
 
+struct admit_host;
 struct borrow_group;
 struct client;
 struct detected_flow;
@@ -122,6 +123,7 @@ struct borrower {
 /**
  * struct session_use - what the session's flow uses
  * @detected: the flow that flows.c detected; NULL: joined by a client
+ * @asking: the local host, until an answer arrives; NULL: not counted (admit.h)
  * @demand: measured use of the rate
  * @floor: rate below which the session remains in the default class at its start,
  *	bit/s
@@ -132,6 +134,7 @@ struct borrower {
  */
 struct session_use {
 	struct detected_flow *detected;
+	struct admit_host *asking;
 	struct demand demand;
 	u64 floor;
 	u32 place;
