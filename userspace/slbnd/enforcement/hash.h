@@ -18,7 +18,7 @@ static inline u64 hash_add(u64 hash, const u64 *secret, u64 bits)
 	return hash + secret[0] * (u32)bits + secret[1] * (bits >> 32);
 }
 
-/* The result. */
+/* The hash: each of its bits depends on all of the sum, as by MurmurHash3. */
 static inline u32 hash_end(u64 hash)
 {
 	hash *= 0xff51afd7ed558ccdULL;

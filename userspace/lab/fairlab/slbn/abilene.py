@@ -46,8 +46,10 @@ RING = ("sea", "den", "ksc", "ipl", "chi", "nyc", "wdc", "atl", "hou", "lax", "s
 HEADROOM = 50
 #: Links from this rate on need less than 1 % for control packets [bit/s].
 FAST = 20_000_000
-#: Options of SLBN links in the paper's form; it never recovers from a control packet that is lost.
-PAPER = "commit off headroom 0 epoch 0 memory 0 control 100%"
+#: An option of SLBN links: they drop no control packets above a limit.
+UNLIMITED_CONTROL = "control 100%"
+#: Options of links in the paper's form; it never recovers from a control packet that is lost.
+PAPER = f"commit off headroom 0 epoch 0 memory 0 {UNLIMITED_CONTROL}"
 # Asymmetric routes: the metric of the ring's links counterclockwise, as a multiple of the other.
 COUNTERCLOCKWISE = 10
 # ECMP: links between two nodes.

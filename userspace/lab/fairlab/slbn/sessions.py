@@ -26,6 +26,7 @@ from fairlab.net.queues import Sampler
 from fairlab.results import trust
 from fairlab.run import engine
 from fairlab.run.progress import Progress
+from fairlab.slbn import abilene
 from fairlab.slbn.agents import Agents, require_tree
 from fairlab.slbn.experiment import Experiment
 from fairlab.slbn.mesh import Mesh, link_name
@@ -55,9 +56,9 @@ NEVER_DROPPED = (
     "too_many_hops",
     "overuse",
 )
-#: Without ledgers to rotate, a link never recovers from a lost packet: so it must not limit them,
-#: either.  The paper's links do not.
-UNLIMITED_CONTROL, LIMITED = "control 100%", "rate_limited"
+#: A link without ledgers to rotate never recovers from a lost control packet, so it must not drop
+#: any above a limit.
+UNLIMITED_CONTROL, LIMITED = abilene.UNLIMITED_CONTROL, "rate_limited"
 
 
 def prefix(mesh: Mesh, node: str) -> str:
