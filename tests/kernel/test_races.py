@@ -17,6 +17,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -52,7 +53,10 @@ from tests.kernel.lib.rtnetlink import (
     Rtnetlink,
     handle,
 )
+from tests.kernel.lib.senders import Traffic, sender
+from tests.kernel.lib.slbn import MEGA, chain
 from tests.kernel.lib.slbn_wire import JOIN, LEAVE, PROBE, PROBE_ACK, Datagram, Packet, State
+from tests.kernel.lib.slbnd import agent
 
 pytestmark = pytest.mark.stock
 
@@ -535,3 +539,20 @@ def test_devices_and_namespaces_with_slbn_are_deleted_under_load() -> None:
                     thread.join()
 
     run_concurrently(once)
+
+
+@pytest.mark.tier("all")
+def test_busy_flows_keep_their_sessions(tmp_path: Path) -> None:
+    """While slbnd reads what a connection has sent, packets of it are counted on another CPU."""
+    with chain(3) as net:
+        for number in range(3):
+            net.attach(number, f"rate 100mbit headroom 0{' edge' * (number == 2)}")
+        net.tc(1, "qdisc replace dev e1 parent 1:1 fq flow_limit 10000")
+        traffic = Traffic(*(sender(net, 0, 3, udp=4 * MEGA) for _ in range(4)))
+        options = ("--hosts", "10.0.0.0/24", "--devices", "e1")
+        with agent(net.nodes[1], tmp_path, *options) as slbnd, slbnd.connect() as us:
+            wait_for(lambda: bool(traffic.run(0.1)) and len(us.list()) == 4)
+            before = {session.id for session in us.list()}
+            # A sweep of all connections takes place every two seconds.
+            traffic.run(30)
+            assert {session.id for session in us.list()} == before

@@ -77,7 +77,9 @@ static void count(struct flows *flows, struct connection *connection,
 	u64 elapsed = flows->now - fp_min64(flows->now, sent->began);
 
 	connection->place = sent->place;
-	connection->active = fp_max64(connection->active, sent->last);
+	/* Meanwhile another CPU may have counted packets. */
+	connection->active =
+		fp_max64(connection->active, fp_min64(sent->last, flows->now));
 	elapsed = fp_max64(elapsed, fp_max64(sent->rtt, least));
 	connection->speed = (double)sent->bytes * 8e9 / (double)elapsed;
 	if (connection->detected) {
