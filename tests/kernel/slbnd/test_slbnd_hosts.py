@@ -286,7 +286,7 @@ def test_spoofed_sources_use_default_class(net: Chain, tmp_path: Path, source: s
 
 
 def segment(source: str, destination: str) -> bytes:
-    """The header of a SYN to a port where nobody listens."""
+    """The header of a SYN to a closed port."""
     syn = struct.pack("!HHLLBBHHH", 7, 9, 0, 0, 5 << 4, 2, 1000, 0, 0)
     addresses = socket.inet_aton(source) + socket.inet_aton(destination)
     checksum = internet_sum(addresses + struct.pack("!HH", socket.IPPROTO_TCP, len(syn)) + syn)

@@ -308,7 +308,7 @@ def test_stopped_while_packets_are_in_flight(net: Chain, tmp_path: Path) -> None
 def test_flows_of_lost_sessions_end_with_their_lease(
     net: Chain, tmp_path: Path, kept: tuple[str, ...]
 ) -> None:
-    """Without the state, a pinned rate is nobody's: the router's packets are not limited by it."""
+    """Without the state, a pinned rate has no session, and the router's packets pass unlimited."""
     traffic = Traffic(sender(net, 0, 3, udp=20 * MEGA))
     traffic.settle()
     options = ("--devices", "e0", "--unassigned", "2mbit", *kept)

@@ -1020,8 +1020,8 @@ void edt_remove(struct edt *edt, const struct rates_key *key, int kind)
  * @edt: from edt_open()
  * @now: ns; those whose lease is over; ~0: all of them
  *
- * Otherwise their packets stay in the default class, whoever sends them now,
- * and their connections count as those of a session.
+ * Otherwise their packets stay in the default class, also those of the router
+ * itself, and their connections count as those of a session.
  *
  * Return: when the last lease of those that remain is over, ns; ~0: none do.
  */
