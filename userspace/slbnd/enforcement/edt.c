@@ -1018,7 +1018,7 @@ void edt_remove(struct edt *edt, const struct rates_key *key, int kind)
 /**
  * edt_expire() - remove flows of an earlier slbnd without a session
  * @edt: from edt_open()
- * @now: ns; those whose lease is over; ~0: all of them
+ * @now: ns; those whose lease is over, or would never be; ~0: all of them
  *
  * Otherwise their packets stay in the default class, also those of the router
  * itself, and their connections count as those of a session.
@@ -1038,7 +1038,8 @@ u64 edt_expire(struct edt *edt, u64 now)
 			continue;
 		lease = __atomic_load_n(&edt->limits[n].lease,
 					__ATOMIC_RELAXED);
-		if (lease <= now)
+		/* ~0: never, as of links without an epoch. */
+		if (lease <= now || lease == ~0ULL)
 			edt_remove(edt, &key, key_kind(&key));
 		else
 			last = fp_max64(last, lease);
