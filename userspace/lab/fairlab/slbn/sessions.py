@@ -58,7 +58,7 @@ NEVER_DROPPED = (
 )
 #: A link without ledgers to rotate never recovers from a lost control packet, so it must not drop
 #: any above a limit.
-UNLIMITED_CONTROL, LIMITED = abilene.UNLIMITED_CONTROL, "rate_limited"
+LIMITED = "rate_limited"
 
 
 def prefix(mesh: Mesh, node: str) -> str:
@@ -84,7 +84,7 @@ def network(plan: Sessions) -> Network:
     commit = "on" if plan.commit else "off"
     words = f"commit {commit} headroom {plan.headroom / 10:g}% epoch {epoch} memory {plan.visits}"
     if not plan.epoch_ms:
-        words += f" {UNLIMITED_CONTROL}"
+        words += f" {abilene.UNLIMITED_CONTROL}"
     links = []
     for wire in plan.mesh.wires:
         there, back = (
