@@ -253,7 +253,7 @@ def beyond(name: str) -> dict[str, Any]:
         dead = off_shares((3, 10), (5.2, 0), (7, 60), (9.2, 0), (11, 75), (13.2, 0))
         known = {
             "dead": dead,
-            "told": off_shares((3, 70), (7, 0)),
+            "leave": off_shares((3, 70), (7, 0)),
             "silent": off_shares((3, 70), (5, 0)),
         }
         found = {f"{what}-slbn": [run] for what, run in known.items()}
@@ -288,8 +288,8 @@ def beyond(name: str) -> dict[str, Any]:
         ("slbn-loss", {"ledgers-5": "full-1"}, {"ledgers"}),
         ("slbn-dead", {"dead-slbn": off_shares((7, 60), (10.5, 0))}, {"dead"}),
         ("slbn-dead", {"silent-slbn": off_shares((3, 70), (6.2, 0))}, {"silent"}),
-        ("slbn-dead", {"told-slbn": off_shares((3, 70), (8.2, 0))}, {"told"}),
-        ("slbn-dead", {"told-slbn-paper": "told-slbn"}, {"paper"}),
+        ("slbn-dead", {"leave-slbn": off_shares((3, 70), (8.2, 0))}, {"leave"}),
+        ("slbn-dead", {"leave-slbn-paper": "leave-slbn"}, {"paper"}),
         ("slbn-sperc", {"wan-sperc": settled(None)}, {"settle"}),
         ("slbn-sperc", {"wan-slbn": settled(501)}, {"sperc", "bfyz"}),
         ("slbn-sperc", {"lan-slbn": settled(30)}, {"bfyz"}),

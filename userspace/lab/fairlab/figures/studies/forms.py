@@ -11,11 +11,13 @@ from typing import Any
 
 PAPER = "SLBN as published"
 COMMIT = "SLBN with commit"
-#: for captions
-COMMIT_LABEL = f"{COMMIT}, ours"
 FORMS = (PAPER, COMMIT)
 #: the latter, and slbnd limits the receive windows of TCP, as it does by default
 WINDOWS = f"{COMMIT} and windows"
+#: for captions
+LABELS = {PAPER: PAPER, COMMIT: f"{COMMIT}, ours", WINDOWS: f"{WINDOWS}, ours"}
+#: of a figure's name
+SUFFIXES = {PAPER: "", COMMIT: "-commit", WINDOWS: "-windows"}
 #: slbnsim's name of a form
 SIMULATED = {PAPER: "slbn-paper", COMMIT: "slbn"}
 #: sch_slbn's options of a form, of a sessions.Plan; its headroom is 0 unless said otherwise

@@ -23,7 +23,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from fairlab.figures.studies.forms import COMMIT, COMMIT_LABEL, PAPER, SIMULATED
+from fairlab.figures.studies.forms import COMMIT, LABELS, PAPER, SIMULATED
 from fairlab.figures.studies.spread import gaps, mean, percent, ratios
 from fairlab.figures.study import Case, Data, Measured, Numbers, Row, Study, Table
 from fairlab.results import plots
@@ -32,7 +32,7 @@ from fairlab.slbn.simulated import FLUID, Simulated
 SOURCE = "Mozo, López-Presa, Fernández Anta: SLBN (NCA 2012), section IV"
 NAMES = {
     SIMULATED[PAPER]: PAPER,
-    SIMULATED[COMMIT]: COMMIT_LABEL,
+    SIMULATED[COMMIT]: LABELS[COMMIT],
     "bfyz": "BFYZ-like",
     "sperc": "s-PERC",
     "erica": "ERICA+",
@@ -570,7 +570,7 @@ class Failures(Recovery):
     }
     titles: ClassVar[dict[str, str]] = {
         "dead": "1, 5 and 20 % of the sessions fail",
-        "told": "a link is cut: sessions leave, and join on another path",
+        "leave": "a link is cut: sessions leave, and join on another path",
         "silent": "a link is cut: packets are rerouted without a Leave",
     }
 
@@ -578,7 +578,7 @@ class Failures(Recovery):
         count = self.quick_count if quick else self.count
         dead = [word for part, when in self.deaths for word in ("--dead", f"{part}@{when}s")]
         cut = ["--cut", f"busiest@{self.cut}s"]
-        trouble = {"dead": (15, dead), "told": (9, cut), "silent": (9, [*cut, "--silent"])}
+        trouble = {"dead": (15, dead), "leave": (9, cut), "silent": (9, [*cut, "--silent"])}
         return [
             Case(
                 f"{what}-{name}",

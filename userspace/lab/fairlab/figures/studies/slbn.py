@@ -23,10 +23,11 @@ from typing import Any, ClassVar
 
 from fairlab.figures.studies.forms import (
     COMMIT,
-    COMMIT_LABEL,
     FORMS,
+    LABELS,
     LINKS,
     PAPER,
+    SUFFIXES,
     WINDOWS,
 )
 from fairlab.figures.studies.spread import by_seed, mean, mean_of, percent, ratios
@@ -61,8 +62,8 @@ class OneForm(Study):
 
     def __init__(self, form: str) -> None:
         self.form = form
-        self.label = COMMIT_LABEL if form == COMMIT else form
-        self.name = self.figure if form == PAPER else f"{self.figure}-commit"
+        self.label = LABELS[form]
+        self.name = self.figure + SUFFIXES[form]
         self.title = f"{self.label}: {self.subject}"
 
 
@@ -463,10 +464,6 @@ class BesideTcp(OneForm):
 
     def __init__(self, form: str) -> None:
         super().__init__(form)
-        if form == WINDOWS:
-            self.name = f"{self.figure}-windows"
-            self.label = f"{form}, ours"
-            self.title = f"{self.label}: {self.subject}"
         self.names = {"slbn": self.label, "drr_fq": "drr_fq alone", "pfifo": "pfifo alone"}
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
