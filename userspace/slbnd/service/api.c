@@ -125,15 +125,20 @@ static bool is_subscribed(const struct client *client,
 	return client->watches || session->owner.client == client;
 }
 
-/* Ceilings end without an event. */
-static void describe(const struct session *session, struct slbn_session *to)
+static u64 clock_now(void)
 {
-	struct timespec now;
+	struct timespec t;
 
-	clock_gettime(CLOCK_BOOTTIME, &now);
+	clock_gettime(CLOCK_BOOTTIME, &t);
+	return t.tv_sec * 1000000000ULL + t.tv_nsec;
+}
+
+/* Ceilings end without an event, so a description needs the time. */
+static void describe(const struct session *session, struct slbn_session *to,
+		     u64 now)
+{
 	agent_describe(session, to);
-	borrow_describe(&session->use.borrower,
-			now.tv_sec * 1000000000ULL + now.tv_nsec, to);
+	borrow_describe(&session->use.borrower, now, to);
 }
 
 /**
@@ -151,7 +156,7 @@ void api_notify(struct api *api, struct session *session, u16 type)
 	struct client *client;
 
 	session->event = ++api->events;
-	describe(session, &message.session);
+	describe(session, &message.session, clock_now());
 	for (client = api->clients; client; client = client->next) {
 		if (!is_subscribed(client, session) ||
 		    send_message(client, &message) || client->missed)
@@ -180,8 +185,8 @@ static bool send_sessions(const struct agent *agent, struct client *client)
 		.type = SLBN_SAY_SESSION,
 		.request = client->request,
 	};
-
 	u32 end = client->dump_index + DUMP_ENTRIES;
+	u64 now = clock_now();
 
 	for (; client->dump_index < agent->entries; client->dump_index++) {
 		const struct session *session =
@@ -192,7 +197,7 @@ static bool send_sessions(const struct agent *agent, struct client *client)
 		if (!session->in_use ||
 		    !(client->request || has_event(client, session)))
 			continue;
-		describe(session, &message.session);
+		describe(session, &message.session, now);
 		if (!send_message(client, &message))
 			return false;
 	}

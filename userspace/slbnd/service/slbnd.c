@@ -698,9 +698,8 @@ static bool start(void)
 }
 
 /* Wait for events until @until, ns; ~0: without a timeout. */
-static int wait_for_events(struct epoll_event *ready, u64 until)
+static int wait_for_events(struct epoll_event *ready, u64 until, u64 now)
 {
-	u64 now = clock_now();
 	u64 left = until > now ? until - now : 0;
 	struct timespec timeout = {
 		.tv_sec = left / 1000000000,
@@ -720,9 +719,9 @@ static bool finished(u64 now)
 
 /*
  * Sleep if many packets were sent lately, so that the next ones are sent
- * together.
+ * together. Returns the time after it.
  */
-static void gather_packets(void)
+static u64 gather_packets(void)
 {
 	static u64 measured_at, sent, woken_at;
 	static bool busy;
@@ -743,11 +742,34 @@ static void gather_packets(void)
 		now = clock_now();
 	}
 	woken_at = now;
+	return now;
+}
+
+static void serve_event(const struct epoll_event *event, int argc, char **argv)
+{
+	void *source = event->data.ptr;
+
+	if (source == &slbnd.signals)
+		handle_signals(argc, argv);
+	else if (source == &slbnd.transport)
+		receive_packets();
+	else if (source == &slbnd.flows)
+		flows_receive(&slbnd.flows, clock_now());
+	else if (source == &slbnd.enforce)
+		flows_receive_reports(&slbnd.flows, clock_now());
+	else if (source == &slbnd.monitor)
+		note_changes();
+	else if (source == &slbnd.api)
+		api_accept(&slbnd.api);
+	else
+		api_serve(&slbnd.api, source, event->events, clock_now());
 }
 
 static void run(int argc, char **argv)
 {
-	while (!finished(clock_now())) {
+	u64 now = clock_now();
+
+	while (!finished(now)) {
 		struct epoll_event ready[EVENTS];
 		u64 until = fp_min64(agent_due(&slbnd.agent),
 				     flows_due(&slbnd.flows));
@@ -758,40 +780,22 @@ static void run(int argc, char **argv)
 		until = fp_min64(until, service_watchdog_due());
 		until = fp_min64(until, slbnd.check_at);
 		until = fp_min64(until, slbnd.expire_at);
-		count = wait_for_events(ready, until);
-		for (n = 0; n < count; n++) {
-			void *source = ready[n].data.ptr;
-
-			if (source == &slbnd.signals) {
-				handle_signals(argc, argv);
-			} else if (source == &slbnd.transport) {
-				receive_packets();
-			} else if (source == &slbnd.flows) {
-				flows_receive(&slbnd.flows, clock_now());
-			} else if (source == &slbnd.enforce) {
-				flows_receive_reports(&slbnd.flows,
-						      clock_now());
-			} else if (source == &slbnd.monitor) {
-				note_changes();
-			} else if (source == &slbnd.api) {
-				api_accept(&slbnd.api);
-			} else {
-				api_serve(&slbnd.api, source, ready[n].events,
-					  clock_now());
-			}
-		}
-		if (clock_now() >= slbnd.check_at)
+		count = wait_for_events(ready, until, now);
+		for (n = 0; n < count; n++)
+			serve_event(&ready[n], argc, argv);
+		now = clock_now();
+		if (now >= slbnd.check_at)
 			check_devices();
-		if (clock_now() >= slbnd.expire_at)
-			slbnd.expire_at =
-				enforce_expire(slbnd.enforce, clock_now());
-		flows_run(&slbnd.flows, clock_now());
+		if (now >= slbnd.expire_at)
+			slbnd.expire_at = enforce_expire(slbnd.enforce, now);
+		flows_run(&slbnd.flows, now);
+		/* Round trips begin here: not before many flows were examined. */
 		agent_run(&slbnd.agent, clock_now());
 		transport_flush(&slbnd.transport);
-		gather_packets();
+		now = gather_packets();
 		/* Not if the loop spins because it cannot wait. */
 		if (count >= 0)
-			service_run_watchdog(clock_now());
+			service_run_watchdog(now);
 	}
 }
 

@@ -695,13 +695,14 @@ static bool is_usable(int n, const u8 *address)
 /* Have too many replies been sent to this address, or to others with its hash? */
 static bool is_flooded(struct transport *transport, int n, const u8 *address)
 {
-	u64 second = coarse_time(CLOCK_MONOTONIC_COARSE) / 1000000000;
-	u64 hash = siphash24(address, n == V4 ? 4 : 16, transport->salt);
-	struct transport_return *entry =
-		&transport->returns[hash % TRANSPORT_RETURNS];
+	struct transport_return *entry;
+	u64 second, hash;
 
 	if (transport->keys.count)
 		return false;
+	second = coarse_time(CLOCK_MONOTONIC_COARSE) / 1000000000;
+	hash = siphash24(address, n == V4 ? 4 : 16, transport->salt);
+	entry = &transport->returns[hash % TRANSPORT_RETURNS];
 	if (entry->second != second)
 		*entry = (struct transport_return){ .second = second };
 	return ++entry->count > MAX_REPLIES;
