@@ -171,7 +171,7 @@ class Application(Sender):
 
     writes: int = 0
 
-    def send(self, age: float) -> None:
+    def send(self, age: float, now: int = 0) -> None:
         with contextlib.suppress(BlockingIOError):
             while self.sent * 8 < age * self.writes:
                 self.sent += self.near.send(bytes(1000))

@@ -8,6 +8,7 @@ wire, to compare them with the rate that a flow is paced at.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import select
 import socket
 import struct
@@ -51,6 +52,9 @@ RTT, DATA_SEGS_IN = 68, 152
 #: Octets of a full segment on the wire.
 SEGMENT = 1514
 
+#: Unlike time.sleep(), it does not read the clock: system calls are what virtual time costs.
+usleep = ctypes.CDLL(None).usleep
+
 
 @dataclass
 class Sender:
@@ -89,7 +93,9 @@ class Sender:
     def on_wire(self) -> int:
         return DATAGRAM + ADDED[self.near.family]
 
-    def send(self, age: float) -> None:
+    def send(self, age: float, now: int = 0) -> None:
+        """Send what is due after AGE [s]; datagrams have the time NOW [ns]."""
+        now = now or time.monotonic_ns()
         if not self.offered:
             with contextlib.suppress(BlockingIOError):
                 self.near.send(BLOCK)
@@ -98,15 +104,17 @@ class Sender:
             if self.sent * self.on_wire * 8 > age * self.offered:
                 return
             with contextlib.suppress(BlockingIOError):
-                self.near.send(struct.pack("=Q", time.monotonic_ns()) + bytes(DATAGRAM - 8))
+                self.near.send(struct.pack("=Q", now) + bytes(DATAGRAM - 8))
             self.sent += 1
 
-    def receive(self, readable: bool = True) -> None:
+    def receive(self, now: int = 0, readable: bool = True) -> None:
+        """Read what has arrived until NOW [ns]."""
+        now = now or time.monotonic_ns()
         with contextlib.suppress(BlockingIOError):
             while self.offered:
                 data = self.far.recv(2048)
                 then = struct.unpack_from("=Q", data)[0]
-                self.delays.append(time.monotonic_ns() - then)
+                self.delays.append(now - then)
                 self.reordered += then < self.latest
                 self.latest = max(self.latest, then)
                 self.received += self.on_wire
@@ -176,7 +184,7 @@ class Traffic:
 
     def __init__(self, *senders: Sender) -> None:
         self.senders = senders
-        self.started = time.monotonic()
+        self.started = time.monotonic_ns()
 
     def settle(self, seconds: float = 0.5) -> None:
         """Send until neighbours are resolved and queues are in a steady state."""
@@ -207,28 +215,29 @@ class Traffic:
         raise AssertionError(pairs)
 
     def watch(self, seconds: float) -> list[Seen]:
-        began = now = time.monotonic()
+        began = now = time.monotonic_ns()
         seen = [Seen() for _ in self.senders]
         # TCP acknowledges what is read, so its round trips are as long as the pause.
-        pause = 0.002 if all(sender.offered for sender in self.senders) else 0.001
+        pause = 2000 if all(sender.offered for sender in self.senders) else 1000
         # One system call for all sockets that have received nothing.
         poll = select.poll()
         for sender in self.senders:
             poll.register(sender.far, select.POLLIN)
-        while now < began + seconds:
+        while now < began + seconds * 10**9:
             for sender in self.senders:
-                sender.send(now - self.started)
+                sender.send((now - self.started) / 10**9, now)
             ready = {number for number, _ in poll.poll(0)}
+            now = time.monotonic_ns()
             for sender, each in zip(self.senders, seen, strict=True):
                 before = sender.received
                 readable = sender.far.fileno() in ready
                 # TCP also counts what arrives behind a lost segment, and cannot be read yet.
                 if readable or not sender.offered:
-                    sender.receive(readable)
+                    sender.receive(now, readable)
                 if sender.received > before:
-                    each.note(before)
-            time.sleep(pause)
-            now = time.monotonic()
+                    each.note(before, now / 10**9)
+            usleep(pause)
+            now = time.monotonic_ns()
         return seen
 
 
@@ -244,8 +253,8 @@ class Seen:
     before: int = 0
     last: int = 0
 
-    def note(self, before: int) -> None:
-        self.until, self.last = time.monotonic(), before
+    def note(self, before: int, now: float) -> None:
+        self.until, self.last = now, before
         if not self.since:
             self.since, self.before = self.until, before
 

@@ -139,7 +139,7 @@ static struct slbn_carrier carrier_of(u8 *addresses,
 	const struct slbn_carrier carrier = {
 		.addresses = addresses,
 		.length = end - addresses,
-		.time = (u32)time(NULL),
+		.time = keys.count ? (u32)time(NULL) : 0,
 	};
 
 	return carrier;
@@ -184,15 +184,18 @@ static void set_address(struct sockaddr_storage *out, const u8 *address,
 	v6->sin6_scope_id = 0;
 }
 
-static void send_packet(int fd, struct session *s)
+/* Each system call costs much in virtual time, so a packet needs few. */
+static void send_packet(int fd, struct session *s, u64 t)
 {
 	const struct slbn_key *key = slbn_key_find(&keys, used_key);
 	u8 data[SLBN_LENGTH_MAX], addresses[32], origin[16];
 	struct slbn_carrier carrier;
 	struct slbn_layout layout;
 
-	slbn_source_transmit(&s->src, now());
-	find_own_address(fd, s);
+	/* The route may have changed if the last packet was not answered. */
+	if (s->waiting || !s->own.ss_family)
+		find_own_address(fd, s);
+	slbn_source_transmit(&s->src, t);
 	slbn_build_packet(data, &s->src.pkt, s->src.slot, origin,
 			  put_address(origin, &s->own) - origin == 16, key,
 			  &layout);
@@ -201,13 +204,13 @@ static void send_packet(int fd, struct session *s)
 		slbn_authenticate(data, &layout, siphash24, key, &carrier);
 	}
 	sendto(fd, data, layout.length, 0, (void *)&s->to, sizeof(s->to));
-	s->due = now() + RETRY;
+	s->due = t + RETRY;
 	s->waiting = true;
 }
 
 /* Process the acknowledgment of a session. */
 static void receive_ack(const struct slbn_packet *pkt, const u8 *data,
-			const struct slbn_layout *layout)
+			const struct slbn_layout *layout, u64 t)
 {
 	u32 n = pkt->id[1] & 0xffffffff;
 	struct slbn_slot slot[SLBN_HOPS_MAX];
@@ -222,12 +225,12 @@ static void receive_ack(const struct slbn_packet *pkt, const u8 *data,
 	s = &sessions[n];
 	for (hop = 0; hop < pkt->slots; hop++)
 		slot[hop] = slbn_get_slot(data, layout, hop);
-	switch (slbn_source_ack(&s->src, pkt, slot, now())) {
+	switch (slbn_source_ack(&s->src, pkt, slot, t)) {
 	case SLBN_CYCLE_DONE:
 		s->cycles++;
 		s->waiting = false;
-		s->due = now() + (s->src.urgent ? rand() % URGENT_PAUSE :
-						  PAUSE / 2 + rand() % PAUSE);
+		s->due = t + (s->src.urgent ? rand() % URGENT_PAUSE :
+					      PAUSE / 2 + rand() % PAUSE);
 		/* The limit may have been set during its last cycle. */
 		if (s->left && s->left != ~0U)
 			s->left--;
@@ -288,7 +291,7 @@ static bool receive_datagram(int fd, struct datagram *d, ssize_t *length)
 	return true;
 }
 
-static void receive(int fd)
+static void receive(int fd, u64 t)
 {
 	static struct datagram d;
 	const struct slbn_key *key;
@@ -307,7 +310,7 @@ static void receive(int fd)
 					      &carrier, &key) != SLBN_AUTH_OK)
 			continue;
 		if (!slbn_destination_reply(&pkt)) {
-			receive_ack(&pkt, d.data, &layout);
+			receive_ack(&pkt, d.data, &layout, t);
 			continue;
 		}
 		slbn_wire_clear_slots(d.data, &layout, &pkt);
@@ -330,11 +333,11 @@ static void destination(const char *text)
 		struct pollfd wait = { .fd = fd, .events = POLLIN };
 
 		poll(&wait, 1, -1);
-		receive(fd);
+		receive(fd, now());
 	}
 }
 
-static void join_session(int fd, struct session *s)
+static void join_session(int fd, struct session *s, u64 t)
 {
 	u64 id[2];
 
@@ -344,7 +347,7 @@ static void join_session(int fd, struct session *s)
 	slbn_source_join(&s->src, id, s->demand, s->weight, SLBN_HOPS_DEFAULT);
 	s->joined = true;
 	s->left = allowance;
-	send_packet(fd, s);
+	send_packet(fd, s, t);
 }
 
 /* Whether the session has a packet in flight or to send. */
@@ -354,10 +357,10 @@ static bool is_busy(const struct session *s)
 	       (s->waiting || s->left || s->src.pkt.type == SLBN_LEAVE);
 }
 
-/* Send due packets; returns the time of the next. */
-static u64 tick(int fd)
+/* Send the packets that are due at @t; returns the time of the next. */
+static u64 tick(int fd, u64 t)
 {
-	u64 next = ~0ULL, t = now();
+	u64 next = ~0ULL;
 	u32 n;
 
 	for (n = 0; n < count; n++) {
@@ -366,10 +369,10 @@ static u64 tick(int fd)
 		if (s->gone)
 			continue;
 		if (!s->joined && t >= s->join) {
-			join_session(fd, s);
+			join_session(fd, s, t);
 		} else if (s->joined && t >= s->due && is_busy(s)) {
 			s->retries += s->waiting;
-			send_packet(fd, s);
+			send_packet(fd, s, t);
 		}
 		if (t >= s->leave)
 			slbn_source_leave(&s->src);
@@ -387,10 +390,8 @@ static u64 tick(int fd)
 }
 
 /* The timeout of poll(2) [ms] until then, at most a second. */
-static int time_until(u64 then)
+static int time_until(u64 then, u64 t)
 {
-	u64 t = now();
-
 	/* Rounded up, to not poll with 0 in the last millisecond. */
 	t = then > t ? then - t + MS - 1 : 0;
 	return fp_min64(fp_div(t, MS), 1000);
@@ -417,7 +418,7 @@ static u64 demand_rate(double demand)
 static void source(const char *text, double seconds)
 {
 	int fd = open_socket(text);
-	u64 start = now(), end = start + (u64)(seconds * 1e9), next = 0;
+	u64 t = now(), start = t, end = start + (u64)(seconds * 1e9), next = 0;
 	char to[64];
 	double demand, join, leave;
 
@@ -430,12 +431,13 @@ static void source(const char *text, double seconds)
 		s->join = start + (u64)(join * 1e9);
 		s->leave = leave ? start + (u64)(leave * 1e9) : ~0ULL;
 	}
-	while (now() < end) {
+	while (t < end) {
 		struct pollfd wait = { .fd = fd, .events = POLLIN };
 
-		poll(&wait, 1, time_until(fp_min64(next, end)));
-		receive(fd);
-		next = tick(fd);
+		poll(&wait, 1, time_until(fp_min64(next, end), t));
+		t = now();
+		receive(fd, t);
+		next = tick(fd, t);
 	}
 	show();
 }
@@ -463,7 +465,7 @@ static void add_key(u8 id, const char *digits)
 		die("too many keys");
 }
 
-static void run_command(int fd, const char *line)
+static void run_command(int fd, const char *line, u64 t)
 {
 	struct session *s = &sessions[count];
 	char to[64], digits[33];
@@ -478,7 +480,7 @@ static void run_command(int fd, const char *line)
 		s->weight = weight;
 		s->leave = ~0ULL;
 		count++;
-		join_session(fd, s);
+		join_session(fd, s, t);
 	} else if (sscanf(line, "change %u %lf", &n, &demand) == 2 &&
 		   n < count) {
 		slbn_source_change(&sessions[n].src, demand_rate(demand));
@@ -509,7 +511,7 @@ static void agent(const char *digits, const char *id)
 	const struct sockaddr_in6 any = { .sin6_family = AF_INET6,
 					  .sin6_port = htons(SLBN_PORT) };
 	int fd = socket(AF_INET6, SOCK_DGRAM, 0);
-	u64 next = 0;
+	u64 next = 0, t = now();
 	int one = 1;
 
 	if (fd < 0 || bind(fd, (void *)&any, sizeof(any)) ||
@@ -525,14 +527,15 @@ static void agent(const char *digits, const char *id)
 					 { .fd = 0, .events = POLLIN } };
 		char line[128];
 
-		poll(wait, 2, time_until(next));
-		receive(fd);
+		poll(wait, 2, time_until(next, t));
+		t = now();
+		receive(fd, t);
 		if (wait[1].revents) {
 			if (!fgets(line, sizeof(line), stdin))
 				return;
-			run_command(fd, line);
+			run_command(fd, line, t);
 		}
-		next = tick(fd);
+		next = tick(fd, t);
 	}
 }
 
