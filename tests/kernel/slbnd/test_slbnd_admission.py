@@ -741,6 +741,27 @@ def test_users_have_a_weight_in_sum(net: Chain, open_directory: Path) -> None:
         us.close()
 
 
+def test_users_join_at_a_pace(net: Chain, open_directory: Path) -> None:
+    """To leave and join all the time, also by new connections, costs links few packets."""
+    joined, refused = 0, set[int | None]()
+    with agent(net.nodes[1], open_directory, "--group", "nogroup") as slbnd:
+        began = time.monotonic()
+        while time.monotonic() < began + 4:
+            with other_user():
+                us = slbnd.connect()
+            try:
+                us.leave(us.join(ANSWERED, source=OWN))
+                joined += 1
+            except OSError as error:
+                refused.add(error.errno)
+            us.close()
+            time.sleep(0.002)
+    # At most API_USER_JOINS in an epoch of a second, and as many at the start.
+    assert 4 * 16 <= joined <= 5 * 16
+    # Or the session before has yet to leave.
+    assert errno.EAGAIN in refused and refused <= {errno.EAGAIN, errno.EDQUOT}
+
+
 def test_only_root_joins_flows_of_hosts(net: Chain, open_directory: Path) -> None:
     options = ("--group", "nogroup", "--hosts", HOSTS)
     with agent(net.nodes[1], open_directory, *options) as slbnd, slbnd.connect() as root:

@@ -30,6 +30,14 @@
 #define REQUESTS 64
 #define DUMP_ENTRIES 4096
 
+static u64 clock_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_BOOTTIME, &t);
+	return t.tv_sec * 1000000000ULL + t.tv_nsec;
+}
+
 /**
  * api_open() - open the socket
  * @api: the caller sets @agent and @epoll
@@ -123,14 +131,6 @@ static bool is_subscribed(const struct client *client,
 			  const struct session *session)
 {
 	return client->watches || session->owner.client == client;
-}
-
-static u64 clock_now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_BOOTTIME, &t);
-	return t.tv_sec * 1000000000ULL + t.tv_nsec;
 }
 
 /* Ceilings end without an event, so a description needs the time. */
@@ -292,12 +292,36 @@ static struct user *get_user(struct api *api, uid_t uid)
 	return user;
 }
 
-static void put_user(struct user *user)
+/* Forget users without anything. Joining, leaving and connecting again gains nothing. */
+static void forget_users(struct api *api)
 {
-	if (user->clients || user->sessions)
-		return;
-	LIST_REMOVE(user, list);
-	free(user);
+	struct user *user = LIST_FIRST(&api->users), *next;
+	u64 now = clock_now();
+
+	for (; user; user = next) {
+		next = LIST_NEXT(user, list);
+		if (user->clients || user->sessions || user->joins_paid > now)
+			continue;
+		LIST_REMOVE(user, list);
+		free(user);
+	}
+}
+
+/*
+ * May a user join another session now? In the long run as many in an epoch as it may
+ * have, or API_USER_JOINS.
+ */
+static bool pay_join(const struct api *api, struct user *user, u64 now)
+{
+	u32 most = fp_max(fp_min(api->user_sessions, api->user_weight),
+			  API_USER_JOINS);
+	u64 epoch = api->agent->config.epoch;
+	u64 paid = fp_max64(user->joins_paid, now) + epoch / most;
+
+	if (paid > now + epoch)
+		return false;
+	user->joins_paid = paid;
+	return true;
 }
 
 /* Is it a flow of a source that only root may join sessions for? */
@@ -322,11 +346,11 @@ static bool is_flow_of_others(const struct api *api,
 /* May this client join another session, for this flow? */
 static bool may_join(const struct api *api, const struct client *client,
 		     const struct slbn_session *wanted,
-		     struct slbn_message *reply)
+		     struct slbn_message *reply, u64 now)
 {
 	const struct slbn_flow *flow = &wanted->flow;
 	const struct session *existing = agent_find_flow(api->agent, flow);
-	const struct user *user = find_user(api, client->uid);
+	struct user *user = find_user(api, client->uid);
 
 	if (!client->uid)
 		return true;
@@ -348,6 +372,11 @@ static bool may_join(const struct api *api, const struct client *client,
 	if (user->weight + wanted->weight > api->user_weight) {
 		refuse(reply, EDQUOT,
 		       "the weights of your sessions exceed user-weight: leave one, or raise it");
+		return false;
+	}
+	if (!pay_join(api, user, now)) {
+		refuse(reply, EAGAIN,
+		       "you have joined too many sessions within an epoch: try again later");
 		return false;
 	}
 	return true;
@@ -384,7 +413,7 @@ static void join(struct api *api, struct client *client,
 		       "a new session may only have the flag STAYS");
 		return;
 	}
-	if (!may_join(api, client, wanted, reply))
+	if (!may_join(api, client, wanted, reply, now))
 		return;
 	session = agent_join(api->agent, &wanted->flow, 0, wanted->demand,
 			     wanted->weight, NULL, now);
@@ -683,7 +712,7 @@ void api_session_ended(struct api *api, struct session *session)
 		return;
 	user->sessions--;
 	user->weight -= session->source.pkt.weight;
-	put_user(user);
+	forget_users(api);
 }
 
 /*
@@ -758,8 +787,7 @@ void api_accept(struct api *api)
 		add_client(api, client, user);
 		return;
 	}
-	if (user)
-		put_user(user);
+	forget_users(api);
 	if (fd >= 0)
 		close(fd);
 	free(client);
@@ -767,10 +795,8 @@ void api_accept(struct api *api)
 
 static void close_client(struct api *api, struct client *client)
 {
-	struct user *user = find_user(api, client->uid);
-
-	user->clients--;
-	put_user(user);
+	find_user(api, client->uid)->clients--;
+	forget_users(api);
 	close(client->fd);
 	free(client);
 }

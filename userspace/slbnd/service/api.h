@@ -8,7 +8,8 @@
  *
  * Users other than root have a maximum number of connections and of sessions,
  * and a maximum sum of their weights: members of the socket's group cannot take
- * the bandwidth of others. They cannot join a session for exactly the flow of
+ * the bandwidth of others. In an epoch they join no more sessions than they may
+ * have, since each costs control packets. They cannot join a session for exactly the flow of
  * another user's session, or of a detected one: the rate of the last one would
  * apply to it. Nor can they for flows of local hosts, or of any source.
  *
@@ -35,14 +36,17 @@
 #define API_USER_SESSIONS 1000
 /* Default of the sum of their weights. */
 #define API_USER_WEIGHT 1
+/* Sessions that a user may join in an epoch, if it may not have as many at a time. */
+#define API_USER_JOINS 16
 
 /**
- * struct user - a user ID with connections or sessions
+ * struct user - a user ID with connections or sessions, or that had them lately
  * @list: list of users
  * @uid: the user ID
  * @clients: its connections
  * @sessions: sessions that it joined
  * @weight: sum of their weights
+ * @joins_paid: when the pace that it may join at permits its joins so far, ns
  */
 struct user {
 	LIST_ENTRY(user) list;
@@ -50,6 +54,7 @@ struct user {
 	u32 clients;
 	u32 sessions;
 	u64 weight;
+	u64 joins_paid;
 };
 
 /**
