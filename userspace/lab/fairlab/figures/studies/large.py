@@ -146,24 +146,36 @@ class Errors(Published):
         over = [100 * run["overshoot"] for run in data[SIMULATED[COMMIT]]]
         return found | {"slbn-never-above": over}
 
+    def draw_errors(
+        self, axis: Any, runs: Sequence[Numbers], side: slice, colour: str, top: float
+    ) -> None:
+        """The seeds' mean percentiles, each seed's mean; TOP [%] of the axis, as in the paper."""
+        times = [one[TIME] for one in runs[0]["series"]]
+        moments = list(zip(*([one[side] for one in run["series"]] for run in runs), strict=True))
+        low, high = (
+            [statistics.fmean(one[n] for one in seeds) for seeds in moments] for n in (1, 2)
+        )
+        axis.fill_between(times, low, high, color=colour, linewidth=0, alpha=0.3)
+        for means in zip(*([one[0] for one in seeds] for seeds in moments), strict=True):
+            axis.plot(times, means, color=colour, linewidth=0.7)
+        axis.axhline(0, color="black", linewidth=0.6)
+        axis.set_ylim(-100, top)
+        # What exceeds the axis.
+        most = max(*high, *(one[0] for seeds in moments for one in seeds))
+        if most > top:
+            look = {"ha": "right", "va": "top", "fontsize": 7, "transform": axis.transAxes}
+            axis.text(0.99, 0.95, f"\N{UPWARDS ARROW} up to {most:.0f} %", **look)
+
     def draw(self, figure: Any, data: Data) -> None:
         names = list(data)
         figure.set_size_inches(8, 0.5 + 1.35 * len(names))
         axes = figure.subplots(len(names), 2, sharex=True, squeeze=False)
-        for line, name in zip(axes, names, strict=True):
-            for axis, side, what in zip(
-                line, (SOURCES, LINKS), ("sources", "bottlenecks"), strict=True
-            ):
-                for behind, run in reversed(list(enumerate(data[name]))):
-                    times = [one[TIME] for one in run["series"]]
-                    mean, low, high = zip(*(one[side] for one in run["series"]), strict=True)
-                    look = {"alpha": 0.15} if behind else {"alpha": 0.3}
-                    axis.fill_between(times, low, high, color=COLOURS[name], linewidth=0, **look)
-                    axis.plot(times, mean, color=COLOURS[name], lw=0.6 if behind else 1.3)
-                axis.axhline(0, color="black", linewidth=0.6)
-                axis.set_ylim((-100, 200) if what == "sources" else (-100, 100))
-                axis.set_title(f"{NAMES[name]}: {what}", fontsize=9, loc="left")
-            line[0].set_ylabel("error, %")
+        for (left, right), name in zip(axes, names, strict=True):
+            self.draw_errors(left, data[name], SOURCES, COLOURS[name], 200)
+            self.draw_errors(right, data[name], LINKS, COLOURS[name], 100)
+            left.set_title(f"{NAMES[name]}: sources", fontsize=9, loc="left")
+            right.set_title(f"{NAMES[name]}: bottlenecks", fontsize=9, loc="left")
+            left.set_ylabel("error, %")
         for axis in axes[-1]:
             axis.set_xlabel("seconds")
 
