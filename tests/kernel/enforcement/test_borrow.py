@@ -28,7 +28,7 @@ import pytest
 
 from tests.kernel.lib.enforcer import enforcer, fq_at_root
 from tests.kernel.lib.net import wait_for, write_sysctl
-from tests.kernel.lib.senders import SEGMENT, Sender, sender
+from tests.kernel.lib.senders import SEGMENT, Sender, sender, usleep
 from tests.kernel.lib.slbn import MEGA, Chain, chain
 from tests.kernel.lib.slbn_wire import HEADER, PORT, SLOT_HEAD, SLOT_V4
 from tests.kernel.lib.slbnd import Agent, agent, libslbn, pinned
@@ -154,7 +154,7 @@ def borrowing(net: Chain, directory: Path, on: bool = True) -> Iterator[tuple[Ag
 
 def spend(flows: list[Sender], rate: int, seconds: float) -> None:
     """Send at a rate [bit/s] each; 0: as much as possible."""
-    began = now = time.monotonic()
+    began = now = time.monotonic_ns()
     sent = [0] * len(flows)
     # One system call for all sockets that can neither send nor receive.
     poll = select.poll()
@@ -162,18 +162,18 @@ def spend(flows: list[Sender], rate: int, seconds: float) -> None:
         flow.sent = 0
         poll.register(flow.far, select.POLLIN)
         poll.register(flow.near, 0 if rate or flow.offered else select.POLLOUT)
-    while now < began + seconds:
+    while (age := (now - began) / 10**9) < seconds:
         ready = {number for number, _ in poll.poll(0)}
         for n, flow in enumerate(flows):
             if flow.offered or flow.near.fileno() in ready:
-                flow.send(now - began)
-            elif rate and sent[n] * 8 < (now - began) * rate:
+                flow.send(age, now)
+            elif rate and sent[n] * 8 < age * rate:
                 with contextlib.suppress(BlockingIOError):
                     sent[n] += flow.near.send(bytes(1000))
             if flow.far.fileno() in ready:
-                flow.receive()
-        time.sleep(0.001)
-        now = time.monotonic()
+                flow.receive(now)
+        usleep(1000)
+        now = time.monotonic_ns()
 
 
 def sessions(us: libslbn.Connection) -> list[libslbn.Session]:

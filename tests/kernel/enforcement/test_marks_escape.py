@@ -25,7 +25,7 @@ import pytest
 
 from tests.kernel.lib.iproute import run_ip
 from tests.kernel.lib.net import Namespace, wait_for
-from tests.kernel.lib.senders import Sender, sender
+from tests.kernel.lib.senders import Sender, sender, usleep
 from tests.kernel.lib.slbn import MEGA, Chain, chain
 from tests.kernel.lib.slbnd import Agent, agent
 
@@ -85,15 +85,17 @@ def received(flow: Sender) -> int:
 
 def spend(flow: Sender, seconds: float, flood: Callable[[int], None] | None = None) -> float:
     """What arrives of the flow meanwhile [bit/s]; FLOOD sends its n-th datagram."""
-    began, before, sent, age = time.monotonic(), received(flow), 0, 0.0
+    before, sent, age = received(flow), 0, 0.0
+    began = now = time.monotonic_ns()
     while age < seconds:
-        flow.send(age)
-        flow.receive()
+        flow.send(age, now)
+        flow.receive(now)
         while flood and sent * 1442 * 8 < age * FLOOD:
             flood(sent)
             sent += 1
-        time.sleep(0.002)
-        age = time.monotonic() - began
+        usleep(2000)
+        now = time.monotonic_ns()
+        age = (now - began) / 10**9
     return (received(flow) - before) * 8 / age
 
 
