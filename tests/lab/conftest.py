@@ -1,18 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What tests of the lab need of the tree; hypothesis without a time limit.
+"""What tests of the lab need of the tree; hypothesis without a time limit, and with fixed examples.
 
-Examples of hypothesis have none because a busy machine is no defect of the code.
+A busy machine is no defect of the code, and neither is a rare example one of the last change.
+FAIRPATH_EXAMPLES=random draws others in each run.
 """
 
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 TOP = Path(__file__).resolve().parents[2]
 
-settings.register_profile("fairpath", deadline=None)
+settings.register_profile(
+    "fairpath",
+    deadline=None,
+    derandomize=os.environ.get("FAIRPATH_EXAMPLES") != "random",
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("fairpath")
 
 

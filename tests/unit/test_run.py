@@ -444,7 +444,7 @@ def test_stages_of_root_are_refused_to_others(
 
 
 #: Rooms whose tests run on the host, each tier in a stage of its own.
-ROOMS = "figures fuzz install lab model second slbnctl slbnsim style tc unit virtual".split()
+ROOMS = "figures fuzz install lab model second slbnctl slbnsim style tc unit virtual vm".split()
 
 
 @pytest.mark.parametrize("room", ROOMS)

@@ -22,10 +22,7 @@ TOP = Path(__file__).resolve().parents[2]
 SECONDS = 1200
 KERNELS = os.environ.get("FAIRPATH_CACHE") or str(Path.home() / ".cache/fairpath")
 
-pytestmark = pytest.mark.tier("test")
 
-
-@pytest.mark.tier("all")
 def test_make_check_needs_no_kernel(tmp_path: Path) -> None:
     command = ["/usr/bin/python3", "-m", "pytest", "-q", "--tier=check", "tests/virtual"]
     environment = os.environ | {"FAIRPATH_CACHE": str(tmp_path)}

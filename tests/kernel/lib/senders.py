@@ -161,11 +161,12 @@ def sending(
     size: int,
     pause: float,
     segment: int = 0,
+    port: int = 0,
 ) -> Iterator[None]:
     """Send a datagram to each destination again and again, or (SEGMENT) merged ones."""
     with node.entered():
         near = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    near.bind((source, 0))
+    near.bind((source, port))
     if segment:
         near.setsockopt(socket.SOL_UDP, UDP_SEGMENT, segment)
 

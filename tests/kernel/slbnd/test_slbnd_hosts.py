@@ -22,10 +22,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernel.lib.enforcer import fq_at_root, htb_at_root
+from tests.kernel.lib.enforcer import enforcer, fq_at_root, htb_at_root
 from tests.kernel.lib.net import pending, received, wait_for
 from tests.kernel.lib.senders import Traffic, sender, sending
-from tests.kernel.lib.slbn import Chain, chain
+from tests.kernel.lib.slbn import MEGA, Chain, chain
 from tests.kernel.lib.slbn_wire import internet_sum
 from tests.kernel.lib.slbnd import agent
 
@@ -60,12 +60,14 @@ def htb() -> Iterator[Chain]:
         yield made
 
 
-def exchange(net: Chain, size: int) -> float:
-    """Connect from the honest host, send, and wait for the answer [s]; at most 20 s."""
+def exchange(net: Chain, size: int, port: int) -> float:
+    """Connect from a port of the honest host, send, and wait for the answer [s]; at most 20 s."""
     began = time.monotonic()
     with net.nodes[0].entered(), socket.socket() as near:
         near.settimeout(20)
-        near.bind((HONEST, 0))
+        # Reset when it is closed: the port is free for the next test.
+        near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        near.bind((HONEST, port))
         try:
             near.connect((SERVER, 80))
             near.sendall(bytes(size))
@@ -110,22 +112,28 @@ def server(net: Chain, size: int) -> Iterator[None]:
     ids=["single packets", "62 kB merged", "16 kB merged"],
 )
 def test_merged_packets_stall_nobody(
-    request: pytest.FixtureRequest, tmp_path: Path, setup: str, size: int, segment: int
+    request: pytest.FixtureRequest, enforce_try: str, setup: str, size: int, segment: int
 ) -> None:
-    """A flood in the default class, 5 times its rate, and requests of another host."""
+    """A flood in the default class, 5 times its rate, and requests of another host.
+
+    Its program has fixed secrets, and ports are fixed: none of the requests shares a queue with it.
+    """
     net: Chain = request.getfixturevalue(setup)
-    options = ("--hosts", HOSTS, "--devices", "e1", "--unassigned", "1mbit")
-    with (
-        agent(net.nodes[1], tmp_path, *options),
-        server(net, 9000),
-        # 5 Mbit/s; those that are longer than a packet are merged segments.
-        sending(net.nodes[0], HOSTILE, [SERVER], size, size * 8 / 5_000_000, segment),
-    ):
-        time.sleep(1)
+    with enforcer(net.nodes[1], enforce_try) as made:
+        made.set_hosts("10.0.0.0/24")
+        made.set_unassigned(MEGA)
+        made.open("e1")
         took = []
-        for _ in range(20):
-            took.append(exchange(net, 9000))
-            time.sleep(0.2)
+        # 5 Mbit/s; those that are longer than a packet are merged segments.
+        pause = size * 8 / 5_000_000
+        with (
+            server(net, 9000),
+            sending(net.nodes[0], HOSTILE, [SERVER], size, pause, segment, port=2000),
+        ):
+            time.sleep(1)
+            for n in range(20):
+                took.append(exchange(net, 9000, 3000 + n))
+                time.sleep(0.2)
     print(f"requests took {statistics.median(took):.2f} s, at most {max(took):.2f} s")
     # Behind a merged packet of 62 kB, at the rate of the class.
     assert statistics.median(took) < 0.7 and max(took) < (0.6 if segment else 2)
