@@ -99,6 +99,15 @@ def test_infinite_values_keep_their_sign() -> None:
     assert not verdict.judge(claim(most=math.inf), (-math.inf, math.inf)).holds
 
 
+def test_interval_without_infinities_that_fit() -> None:
+    least = claim(least=-math.inf, most=0)
+    assert verdict.judge(least, (-math.inf, -540, -548)).verdict == CONSISTENT
+    assert verdict.judge(least, (-math.inf, -1, -548)).verdict == INCONCLUSIVE
+    assert verdict.judge(least, (math.inf, -540, -548)).verdict == INCONCLUSIVE
+    (part,) = verdict.judge(least, (-math.inf, -540, -548)).parts
+    assert part.values[0] == -math.inf and part.mean == -544
+
+
 def test_fewer_seeds_than_registered_are_inconclusive() -> None:
     many = registry.Claim(**{**claim().__dict__, "seeds": 3})
     assert verdict.judge(many, (15, 15.1)).verdict == INCONCLUSIVE

@@ -8,7 +8,8 @@ each with a value for every seed.  The claim's range has to hold for all parts. 
     inconsistent   if it is outside; if the claim is about each run, also if one run is;
     inconclusive   otherwise, and with one seed, or with fewer than registered.
 
-A computed value has no interval.  A claim that is not testable here (stand-ins, parameters that are
+Of seeds that fit an open range by an infinity (another algorithm never settled), the interval is
+that of the others, if there are two: it would only be further inside.  A computed value has none.  A claim that is not testable here (stand-ins, parameters that are
 not published) has the verdict NOT_TESTABLE whatever was measured.
 """
 
@@ -68,8 +69,15 @@ def estimate(values: Sequence[float], statistic: str) -> tuple[float, float | No
     return (math.exp(ends[0]), math.exp(ends[1]), math.exp(ends[2])) if logs else ends
 
 
+def finite(claim: Claim, values: Sequence[float]) -> Sequence[float]:
+    """VALUES without infinities that fit, if two others are left."""
+    ends = (claim.least, claim.most)
+    known = [one for one in values if math.isfinite(one) or one not in ends]
+    return known if len(known) > 1 else values
+
+
 def judge_part(claim: Claim, name: str, values: Sequence[float]) -> Part:
-    mean, low, high = estimate(values, claim.statistic)
+    mean, low, high = estimate(finite(claim, values), claim.statistic)
 
     def fits(value: float) -> bool:
         return claim.least <= value <= claim.most

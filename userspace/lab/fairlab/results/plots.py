@@ -9,6 +9,7 @@ lines.  What a line is stands beside the plot, never on it.
 """
 
 import importlib.util
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,16 @@ def note(
 ) -> None:
     """Write WORDS beside the point AT, BY points away."""
     axis.annotate(words, at, by, textcoords="offset points", **{"fontsize": 9} | look)
+
+
+def limit(axis: Any, low: float, high: float, values: Iterable[float], unit: str = "") -> None:
+    """Limit the axis, and write how far VALUES are beyond it."""
+    axis.set_ylim(low, high)
+    least, most = (f(values) for f in (min, max)) if (values := list(values)) else (low, high)
+    words = [f"\N{UPWARDS ARROW} up to {most:,.0f}{unit}"] if most > high else []
+    words += [f"\N{DOWNWARDS ARROW} down to {least:,.0f}{unit}"] if least < low else []
+    corner = {"transform": axis.transAxes, "ha": "right", "va": "bottom", "fontsize": 7}
+    axis.text(0.99, 0.04, ", ".join(words), **corner)
 
 
 def looks(flows: list[dict[str, Any]]) -> list[dict[str, Any]]:

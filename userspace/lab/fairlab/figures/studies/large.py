@@ -159,12 +159,8 @@ class Errors(Published):
         for means in zip(*([one[0] for one in seeds] for seeds in moments), strict=True):
             axis.plot(times, means, color=colour, linewidth=0.7)
         axis.axhline(0, color="black", linewidth=0.6)
-        axis.set_ylim(-100, top)
-        # What exceeds the axis.
-        most = max(*high, *(one[0] for seeds in moments for one in seeds))
-        if most > top:
-            look = {"ha": "right", "va": "top", "fontsize": 7, "transform": axis.transAxes}
-            axis.text(0.99, 0.95, f"\N{UPWARDS ARROW} up to {most:.0f} %", **look)
+        means = (one[0] for seeds in moments for one in seeds)
+        plots.limit(axis, -100, top, [*low, *high, *means], " %")
 
     def draw(self, figure: Any, data: Data) -> None:
         names = list(data)
@@ -398,7 +394,7 @@ class Experiment1b(Published):
         times.set(xlabel="packets of 2000 bytes to send", ylabel="seconds to completion, mean")
         # Our reading of the paper's bound: 3 % of what a link sends in a second.
         queues.axhline(30, color="black", lw=0.8, ls=":")
-        queues.set(yscale="log", xlabel="seconds", ylabel="longest wait in a queue, ms")
+        queues.set(yscale="log", xlabel="seconds", ylabel="longest wait in a queue, ms (or 0.1)")
         title = "Paler: another seed. Crosses: of the complete sessions only, less than 95 % of all"
         times.set_title(title, fontsize=9, loc="left")
         queues.set_title("Dotted: 3 % of a link's capacity", fontsize=9, loc="left")
@@ -1049,7 +1045,7 @@ class Packets(Errors):
             line[2].set_title("longest wait, ms", fontsize=9, loc="left")
         axes[0][2].legend(fontsize=8)
         for axis in axes[-1]:
-            axis.set_xlabel("seconds")
+            axis.set_xlabel("seconds (the first seed)")
 
     def table(self, data: Data) -> Table:
         rows = [

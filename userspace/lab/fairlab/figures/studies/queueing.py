@@ -198,7 +198,8 @@ class Shares(Study):
                     above.plot(times, points, color=LOOKS[cc], ls=dashes, lw=1.1, **look)
                 middles = [i + 0.5 for i in range(len(run["used"]))]
                 below.plot(middles, run["used"], color="black", lw=0.8, **look)
-            above.set_ylim(0, 1000)
+            windows = (points for run in runs for points in run["cwnd"])
+            plots.limit(above, 0, 1000, itertools.chain.from_iterable(windows))
             above.tick_params(labelbottom=False)
             above.set_title(mix.label, fontsize=9, loc="left")
             share = spread(shares(runs), 0, "% of the available rate")

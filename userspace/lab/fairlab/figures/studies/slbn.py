@@ -116,6 +116,14 @@ def draw_errors(axis: Any, runs: Sequence[Numbers], key: str, label: str, colour
     axis.grid(alpha=0.25)
 
 
+def drawn(runs: Sequence[Numbers], key: str, until: float = math.inf) -> Iterator[float]:
+    """What draw_errors() draws until then [s]."""
+    for n, run in enumerate(runs):
+        for when, one in zip(run["times"], run[key], strict=True):
+            if one and when <= until:
+                yield from one[: MEAN + 1 if n else HIGH + 1]
+
+
 def within(run: Numbers, key: str, begin: float, end: float) -> list[list[float]]:
     """The summaries of KEY from BEGIN to END [s]."""
     pairs = zip(run["times"], run[key], strict=True)
@@ -181,8 +189,10 @@ class Backbone(OneForm):
         kinds = (("sources", "sources"), ("links", "bottlenecks"))
         for axis, (key, words), colour in zip(above, kinds, plots.COLOURS, strict=False):
             draw_errors(axis, runs, key, "mean, 10th and 90th percentile", colour)
-            axis.set(ylabel=f"error at {words}, %", ylim=(-60, 60))
-            axis.set_xlim(0, min(self.until, *(run["times"][-1] for run in runs)))
+            axis.set_ylabel(f"error at {words}, %")
+            until = min(self.until, *(run["times"][-1] for run in runs))
+            axis.set_xlim(0, until)
+            plots.limit(axis, -60, 60, drawn(runs, key, until), " %")
             axis.legend(loc="upper right", fontsize=8)
         below.set_xlabel("seconds")
         return below
@@ -540,13 +550,14 @@ class BesideTcp(OneForm):
             steps = (zip(*run["steps"], strict=True) for run in data[variant])
             runs = [dict(zip(("times", "errors"), one, strict=True)) for one in steps]
             draw_errors(axis, runs, "errors", self.names[variant], colour)
-            axis.set(ylim=(-100, 150), ylabel="error, %")
+            axis.set_ylabel("error, %")
+            plots.limit(axis, -100, 150, drawn(runs, "errors"), " %")
             axis.legend(loc="upper right", fontsize=8)
             times, longest = zip(*data[variant][0]["queue"], strict=True)
             axes[3].plot(times, longest, color=colour, linewidth=1, label=self.names[variant])
         title = "error of the goodput per second: mean, 10th and 90th percentile"
         axes[0].set_title(title, fontsize=9, loc="left")
-        axes[3].set(ylabel="longest queue, ms", xlabel="seconds")
+        axes[3].set(ylabel="longest queue, ms\n(the first seed)", xlabel="seconds")
         axes[3].grid(alpha=0.25)
 
     def rows(self, data: Data) -> Iterator[Row]:
@@ -645,6 +656,7 @@ class Healing(Study):
         axes = figure.subplots(2, 2, sharex="col", sharey="row")
         names = {"paper": "three integers (epoch 0)", "healing": "ledgers and memory (epoch 1 s)"}
         for column, event in enumerate(("loss", "death")):
+            at_links = []
             for colour, form in zip(plots.COLOURS, self.forms, strict=False):
                 runs = data[f"{event}-{form}"]
                 for n, run in enumerate(runs):
@@ -658,6 +670,7 @@ class Healing(Study):
                     mean_of_links = [(t, one[MEAN]) for t, one in links]
                     axes[0][column].plot(*zip(*far, strict=True), **look)
                     axes[1][column].plot(*zip(*mean_of_links, strict=True), **look)
+                    at_links += [mean for _, mean in mean_of_links]
             begin, stop, _ = self.loss
             for axis in (axes[0][column], axes[1][column]):
                 axis.grid(alpha=0.25)
@@ -666,7 +679,8 @@ class Healing(Study):
                 else:
                     axis.axvline(begin, color="grey", linewidth=0.8)
             axes[0][column].set_yscale("log")
-            axes[1][column].set(ylim=(-25, 25), xlabel="seconds")
+            plots.limit(axes[1][column], -25, 25, at_links, " %")
+            axes[1][column].set_xlabel("seconds")
         axes[0][0].set_title("2 % of control packets lost (grey)", fontsize=9, loc="left")
         axes[0][1].set_title("an agent fails (line)", fontsize=9, loc="left")
         axes[0][0].set_ylabel("error at the worst source, %\n(or 0.0001)")
