@@ -9,8 +9,10 @@ each with a value for every seed.  The claim's range has to hold for all parts. 
     inconclusive   otherwise, and with one seed, or with fewer than registered.
 
 Of seeds that fit an open range by an infinity (another algorithm never settled), the interval is
-that of the others, if there are two: it would only be further inside.  A computed value has none.  A claim that is not testable here (stand-ins, parameters that are
-not published) has the verdict NOT_TESTABLE whatever was measured.
+that of the others, if there are two: it would only be further inside.  A computed value has none.
+
+A claim that is not testable here (stand-ins, parameters that are not published) has the verdict
+NOT_TESTABLE whatever was measured.
 """
 
 import math

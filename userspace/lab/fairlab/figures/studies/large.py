@@ -159,8 +159,8 @@ class Errors(Published):
         for means in zip(*([one[0] for one in seeds] for seeds in moments), strict=True):
             axis.plot(times, means, color=colour, linewidth=0.7)
         axis.axhline(0, color="black", linewidth=0.6)
-        means = (one[0] for seeds in moments for one in seeds)
-        plots.limit(axis, -100, top, [*low, *high, *means], " %")
+        drawn = [*low, *high, *(one[0] for seeds in moments for one in seeds)]
+        plots.limit(axis, -100, top, drawn, " %")
 
     def draw(self, figure: Any, data: Data) -> None:
         names = list(data)
