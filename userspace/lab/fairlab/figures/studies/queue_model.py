@@ -21,7 +21,7 @@ LEAST_RATE, MOST_RATE = 10_000, 1_000_000
 SIZES = (300, 1500)
 #: A packet of a flow that the link limits, their mean size, and their packets in the queue.
 BIG, MEAN, WINDOW = 1500, 102_400, 10
-BINS = 2000
+BINS = 20_000
 #: In the record of a run, what `fairlab verify` repeats it with.
 MODEL = "queue"
 

@@ -557,7 +557,6 @@ class Active(Study):
                 for i in (2, 5, 10)
             },
             "erratum": [self.MIX**5],
-            "trace": [0.16 * 2.48832e9 / 7000 / 1e3],
         }
 
     #: The load of limited flows, as a part of what the others leave: here, and in slide 17's
