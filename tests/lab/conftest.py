@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """What tests of the lab need of the tree; hypothesis without a time limit, and with fixed examples.
 
-A busy machine is no defect of the code, and neither is a rare example one of the last change.
-FAIRPATH_EXAMPLES=random draws others in each run.
+A busy machine is no defect of the code, and an example that fails should fail for the commit that
+broke it.  FAIRPATH_EXAMPLES=random draws other examples in each run.
 """
 
 import os

@@ -116,7 +116,7 @@ def test_merged_packets_stall_nobody(
 ) -> None:
     """A flood in the default class, 5 times its rate, and requests of another host.
 
-    Its program has fixed secrets, and ports are fixed: none of the requests shares a queue with it.
+    The secrets of enforce_try and all ports are fixed: no request shares a queue with the flood.
     """
     net: Chain = request.getfixturevalue(setup)
     with enforcer(net.nodes[1], enforce_try) as made:

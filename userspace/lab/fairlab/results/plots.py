@@ -58,7 +58,8 @@ def note(
 def limit(axis: Any, low: float, high: float, values: Iterable[float], unit: str = "") -> None:
     """Limit the axis, and write how far VALUES are beyond it."""
     axis.set_ylim(low, high)
-    least, most = (f(values) for f in (min, max)) if (values := list(values)) else (low, high)
+    every = [low, high, *values]
+    least, most = min(every), max(every)
     words = [f"\N{UPWARDS ARROW} up to {most:,.0f}{unit}"] if most > high else []
     words += [f"\N{DOWNWARDS ARROW} down to {least:,.0f}{unit}"] if least < low else []
     corner = {"transform": axis.transAxes, "ha": "right", "va": "bottom", "fontsize": 7}
