@@ -16,6 +16,7 @@ from fairlab.model.errors import UsageError
 from fairlab.model.scenario import parse_flows
 from fairlab.results import flentfile, plots, report, store
 from fairlab.run.dumbbell import TRACE
+from matplotlib.figure import Figure
 
 from tests import launch
 from tests.lab.labtools import (
@@ -260,6 +261,22 @@ def test_legend_is_beside_the_plot(tmp_path: Path) -> None:
 
 
 # --- reports ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ((0, 100), ""),
+        ((), ""),
+        ((50, 1234.6), "\N{UPWARDS ARROW} up to 1,235 %"),
+        ((-7, 101), "\N{UPWARDS ARROW} up to 101 %, \N{DOWNWARDS ARROW} down to -7 %"),
+    ],
+)
+def test_values_beyond_an_axis_are_named(values: tuple[float, ...], text: str) -> None:
+    axis = Figure().subplots()
+    plots.limit(axis, 0, 100, values, " %")
+    assert axis.get_ylim() == (0, 100)
+    assert [each.get_text() for each in axis.texts] == [text]
 
 
 def test_report_table(tmp_path: Path) -> None:
