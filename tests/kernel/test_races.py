@@ -160,9 +160,15 @@ UNDER = {
 }
 
 
+#: DSCPs of new and assigned packets, by default.
+MARKS = (3, 7)
+
+
 @contextlib.contextmanager
 def senders(count: int) -> Iterator[list[Callable[[], None]]]:
     """COUNT jobs that send to 10.0.0.2, each by sockets with and without segmentation offload.
+
+    Packets are for each of the bands.
 
     Errors are ignored: there may be no device.
     """
@@ -176,6 +182,8 @@ def senders(count: int) -> Iterator[list[Callable[[], None]]]:
             for each in sockets:
                 each.setblocking(False)
                 each.connect(("10.0.0.2", PORT))
+            for each, mark in zip(sockets, MARKS, strict=False):
+                each.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, mark << 2)
             sockets[-1].setsockopt(SOL_UDP, UDP_SEGMENT, 1000)
 
             def send() -> None:
@@ -221,8 +229,21 @@ def random_options() -> bytes:
         "split_gso": (0, 1),
         "codel": (0, 1),
     }
+    bands = {
+        "unassigned": (1, 50, 250),
+        "wait": (1000, 100_000),
+        "flows_new": (1, 7, 1024),
+        "hosts": (1, 7, 1024),
+        "domain": (0, 0xFFFFFFFF),
+    }
     names = random.sample(sorted(choices), random.randrange(1, 4))
-    return options(**{name: random.choice(choices[name]) for name in names})
+    chosen = {name: random.choice(choices[name]) for name in names}
+    if random.randrange(4):
+        chosen["bands"] = random.choice((0, 1, 1))
+    if chosen.get("bands"):
+        names = random.sample(sorted(bands), random.randrange(4))
+        chosen |= {name: random.choice(bands[name]) for name in names}
+    return options(**chosen)
 
 
 @pytest.mark.parametrize("under", UNDER)
