@@ -305,6 +305,29 @@ def test_stopped_while_packets_are_in_flight(net: Chain, tmp_path: Path) -> None
         assert took < 8
 
 
+def longest_rtts(state: Path) -> list[int]:
+    """Of the records of sessions, ns."""
+    contents = state.read_bytes()
+    size = HEAD.unpack_from(contents)[2]
+    places = range(HEAD.size, len(contents) - size + 1, size)
+    records = [struct.unpack_from("=4Q", contents, at) for at in places]
+    return [longest for check, _, _, longest in records if check]
+
+
+def test_copies_do_not_shorten_the_round_trip(net: Chain, tmp_path: Path) -> None:
+    """Cycles without a measured RTT: the timeout may grow, not fall below the round trip."""
+    state = tmp_path / "state"
+    net.nodes[1].sh("tc qdisc add dev w0 root netem delay 450ms")
+    with agent(net.nodes[0], tmp_path, "--state", str(state)) as slbnd, slbnd.connect() as us:
+        demands = {us.join("10.0.2.2", MEGA): MEGA for _ in range(8)}
+        wait_for_rates(us, demands)
+        net.nodes[1].sh("tc qdisc replace dev w0 root netem delay 450ms loss 60%")
+        for _ in range(20):
+            time.sleep(1)
+            seen = longest_rtts(state)
+            assert len(seen) == 8 and min(seen) >= 450_000_000, seen
+
+
 @pytest.mark.parametrize("epoch", ["1s", "0"])
 def test_flows_of_lost_sessions_end_with_their_lease(
     net: Chain, tmp_path: Path, kept: tuple[str, ...], epoch: str

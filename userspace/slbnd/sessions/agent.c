@@ -969,9 +969,11 @@ void agent_run(struct agent *agent, u64 now)
 /*
  * An answer to the first copy of a packet measures the RTT, an answer to
  * another one does not (Karn). After several of these the RTT may have grown
- * beyond the timeout. Meanwhile the system may have been suspended, or slbnd
- * stopped, so what takes longer than two epochs is no round trip: links have
- * forgotten the session.
+ * beyond the timeout, which then grows up to half an epoch. It never shrinks by
+ * that: copies would be sent before answers can arrive, and no RTT be measured
+ * again. Meanwhile the system may have been suspended, or slbnd stopped, so
+ * what takes longer than two epochs is no round trip: links have forgotten the
+ * session.
  */
 static void update_rtt(struct session_timing *timing, u64 rtt, bool again)
 {
@@ -981,7 +983,8 @@ static void update_rtt(struct session_timing *timing, u64 rtt, bool again)
 	if (again) {
 		if (++timing->unmeasured >= UNMEASURED_CYCLES)
 			timing->longest_rtt =
-				fp_min64(2 * longest, timing->epoch / 3);
+				fp_max64(longest, fp_min64(2 * longest,
+							   timing->epoch / 3));
 		return;
 	}
 	timing->unmeasured = 0;
