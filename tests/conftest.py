@@ -35,6 +35,7 @@ TIERS = {
     "lab": "check",
     "model": "check",
     "packages": "all",
+    "second": "check",
     "slbnctl": "check",
     "slbnsim": "check",
     "style": "check",
