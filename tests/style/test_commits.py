@@ -87,3 +87,46 @@ def test_author_has_to_sign_off(tree: Path) -> None:
 def test_subject_stands_alone(tree: Path) -> None:
     done = commit(tree, f"{GOOD[0]}\nmore\n\n{SIGNED}")
     assert done.returncode == 1 and "the line after the subject must be empty" in done.stderr
+
+
+def test_merges_are_not_checked(tree: Path) -> None:
+    """Continuous integration merges what it tests, with a message of its own."""
+    assert commit(tree, GOOD[0], "--signoff").returncode == 0
+    git = ["git", "-C", str(tree)]
+    subprocess.run([*git, "checkout", "-q", "-b", "other"], check=True)
+    assert commit(tree, GOOD[1], "--signoff").returncode == 0
+    subprocess.run([*git, "checkout", "-q", "-"], check=True)
+    merge = ["merge", "-q", "--no-ff", "--no-verify", "-m", "the change to be tested", "other"]
+    subprocess.run([*git, *merge], check=True)
+    done = check_all(tree)
+    assert done.returncode == 0, done.stderr
+
+
+def test_shallow_clone(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    for subject in GOOD:
+        assert commit(tree, subject, "--signoff").returncode == 0
+    clone = tmp_path_factory.mktemp("clones") / "shallow"
+    author = ["--config", "user.name=An Author", "--config", "user.email=author@example.org"]
+    command = ["git", "clone", "-q", "--depth", "1", *author, tree.as_uri(), str(clone)]
+    subprocess.run(command, check=True)
+    done = check_all(clone)
+    assert done.returncode == 0 and done.stderr == ""
+    assert commit(clone, "the wrong message", "--no-verify").returncode == 0
+    assert check_all(clone).returncode == 1
+
+
+def test_tree_without_a_repository(tree: Path) -> None:
+    """An archive, also if it was unpacked in another repository."""
+    assert commit(tree, "the wrong message", "--no-verify").returncode == 0
+    unpacked = tree / "unpacked"
+    unpacked.mkdir()
+    done = check_all(unpacked)
+    assert done.returncode == 0
+    assert done.stderr == "messages of commits are not checked: there is no .git\n"
+
+
+def test_repository_that_git_cannot_read(tree: Path) -> None:
+    (tree / ".git/HEAD").unlink()
+    done = check_all(tree)
+    assert done.returncode == 0
+    assert done.stderr.startswith("messages of commits are not checked: fatal: not a git")
