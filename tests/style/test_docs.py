@@ -170,7 +170,7 @@ def test_named_tests_exist(name: str) -> None:
     for program, test in re.findall(r"build/unit/(test_\w+) (\w+)", commands):
         if f"UNIT_TEST({test})" not in text_of(f"tests/unit/{program}.c"):
             missing.append(test)
-    for file, word in re.findall(r"(tests/\w+/test_\w+\.py) -k (\w+)", commands):
+    for file, word in re.findall(r"(tests/[\w/]+/test_\w+\.py) -k (\w+)", commands):
         if not re.search(rf"^def test\w*{word}", text_of(file), re.MULTILINE):
             missing.append(f"{file} -k {word}")
     assert missing == []
