@@ -932,7 +932,7 @@ void options_help(void)
 	     "                    the command line override it (" OPTIONS_FILE
 	     ", if it\n"
 	     "                    exists)\n"
-	     "  --check           check the options and the file, and exit\n"
+	     "  --check           check options, file and devices, and exit\n"
 	     "  -h, --help        show this help\n"
 	     "  -V, --version     show the version\n"
 	     "\n"
