@@ -12,11 +12,13 @@ from typing import Any
 import numpy
 import pytest
 from fairlab.cli import testbed as cli
+from fairlab.cli.options import KERNELS
 from fairlab.model import testbed
 from fairlab.model.errors import UsageError
 from fairlab.model.testbed import Case, parse_limit
 from fairlab.results import measures
 from fairlab.results.outcome import Outcome
+from fairvm.archive import SERIES
 
 from tests.lab.labtools import TOP, assert_refused, call_fairlab, run_fairlab
 
@@ -109,6 +111,73 @@ def test_bad_input_is_refused_with_its_line(
     assert str(raised.value).startswith(f"{path}:{line}: ")
     assert message in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "message"),
+    [
+        ('time = "4 s"', 'kernel = "9.9"', 1, "no kernel '9.9'; there are: 6.1, 6.12, 7.2"),
+        ('time = "4 s"', 'kernel = ["6.1",\n "5"]', 2, "no kernel '5'; there are: 6.1"),
+        ('cc = "reno"', 'cc = "reno"\ncount = 0', 12, "cc 'reno': count 0: must be 1 to 1000"),
+        ('cc = "reno"', 'name = "a"\ncount = [1, 1001]', 12, "name 'a': count 1001: must be 1"),
+        ('cc = "reno"', 'cc = ["reno", "udp"]', 11, "cc 'udp': udp needs a rate"),
+        ('cc = "reno"', 'cc = "udp"\nrate = "0 bit"', 12, "cc 'udp': udp needs a rate"),
+        ('cc = "reno"', 'start = "5 s"', 11, "cc 'cubic': starts by 5.1 s: must start before it"),
+        ('cc = "reno"', 'stop = "1 s"\nspread = "1 s"', 12, "starts by 1 s: must start before it"),
+        (
+            'cc = "reno"',
+            'stop = "10 ms"',
+            11,
+            "starts by 0.1 s: must start before it stops, at",
+        ),
+        ('cc = "reno"', 'rtt = "11 s"', 11, "cc 'cubic': rtt: must be at most 10 s"),
+        (
+            'cc = "reno"',
+            'cc = "gaimd"\nsettings = {gaimd_preset = "fast"}',
+            12,
+            "cc 'gaimd': no gaimd_preset 'fast'; there are: gaimd, tcp, aimd32, td-friendly, to-fr",
+        ),
+        (
+            'cc = "reno"',
+            'cc = "bic"\nsettings = {bic_fast = 1,  bic_preset = "fast"}',
+            12,
+            "cc 'bic': no bic_preset 'fast'; there are: paper, linux",
+        ),
+    ],
+)
+def test_flows_and_names_are_refused_with_their_line(
+    tmp_path: Path, old: str, new: str, line: int, message: str
+) -> None:
+    path = write(tmp_path, PLAIN.replace(old, new))
+    done = call_fairlab("test", "--list", str(path))
+    assert_refused(done, 2, message)
+    assert done.stderr.startswith(f"fairlab: {path}:{line}: ")
+
+
+def test_flows_of_the_command_line_are_checked(tmp_path: Path) -> None:
+    path = write(tmp_path, PLAIN)
+    done = call_fairlab("test", "--list", str(path), "--cc", "udp")
+    assert_refused(done, 2, f"{path}:11: cc 'udp': udp needs a rate")
+    done = call_fairlab("test", "--list", str(path), "--kernel", "5")
+    assert_refused(done, 2, "no kernel '5'; there are: 6.1, 6.12, 7.2")
+
+
+def test_kernels_are_those_of_virtual_time() -> None:
+    assert tuple(SERIES) == KERNELS
+
+
+@pytest.mark.parametrize("setting", ['gaimd_preset = "td-friendly 875"', "tcp_window_scaling = 1"])
+def test_presets_and_settings_that_kernels_know(tmp_path: Path, setting: str) -> None:
+    text = PLAIN.replace('cc = "reno"', f'cc = "gaimd"\nsettings = {{{setting}}}')
+    assert call_fairlab("test", "--list", str(write(tmp_path, text))).returncode == 0
+
+
+def test_own_modules_may_have_own_presets(tmp_path: Path) -> None:
+    text = PLAIN.replace('cc = "reno"', 'cc = "gaimd"\nsettings = {gaimd_preset = "fast"}')
+    (tmp_path / "mine.ko").touch()
+    path = str(write(tmp_path, text))
+    command = ("test", "--list", path, "--module", str(tmp_path / "mine.ko"))
+    assert call_fairlab(*command).returncode == 0
 
 
 def test_command_refuses_bad_input(tmp_path: Path) -> None:
@@ -340,6 +409,27 @@ def test_repeated_runs_have_one_hash(tmp_path: Path) -> None:
         "/usr/share/common-licenses/GPL-3"
     ).read_bytes()
     assert json.loads((directory / "result.json").read_text())["sha256"] == found[0][1][0]["sha256"]
+
+
+@pytest.mark.tier("test")
+@pytest.mark.parametrize(
+    ("old", "new", "status", "message"),
+    [
+        ('"reno"', '"no-such"', 2, "case.toml, seed 1: refused by the guest, which has said why"),
+        (
+            '"reno"',
+            '"reno"\nsettings = {no_such = 1}',
+            3,
+            "case.toml, seed 1\n  not measured: the guest has said why (g1 is reno)",
+        ),
+    ],
+)
+def test_files_are_named_when_the_guest_refuses_them(
+    tmp_path: Path, old: str, new: str, status: int, message: str
+) -> None:
+    path = write(tmp_path, PLAIN.replace(old, new))
+    done = run_fairlab("test", str(path), "--quiet", "--out", str(tmp_path))
+    assert (done.returncode, message in done.stdout + done.stderr) == (status, True), done
 
 
 # --- the scenarios of the tree ------------------------------------------------------------------

@@ -24,6 +24,8 @@ EXIT_STATUS = """exit status:
   5  a stored run cannot be compared (verify)
   128 + N  stopped by signal N"""
 
+#: Those that are built for virtual time.
+KERNELS = ("6.1", "6.12", "7.2")
 #: As many runs as anybody could want, and what all programs take as a seed.
 MAX_SEEDS, MAX_SEED = 1000, 2**31 - 1
 
@@ -90,7 +92,7 @@ def progress_of(arguments: argparse.Namespace) -> contextlib.closing[Progress]:
 
 def add_runs(parser: Parser, seeds: str) -> None:
     """The options that choose among many runs in virtual time; SEEDS: which by default."""
-    parser.option("--kernel", "VERSION", "6.1, 6.12, 7.2", engine.DEFAULT_KERNEL)
+    parser.option("--kernel", "VERSION", ", ".join(KERNELS), engine.DEFAULT_KERNEL)
     add_seeds(parser, seeds)
 
 

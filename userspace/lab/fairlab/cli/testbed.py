@@ -12,7 +12,8 @@ from statistics import fmean
 from typing import Any
 
 from fairlab import __version__
-from fairlab.cli.options import Command, add_output, add_seeds, progress_of, seeds_of
+from fairlab.cli import cases
+from fairlab.cli.options import KERNELS, Command, add_output, add_seeds, progress_of, seeds_of
 from fairlab.cli.verify import repeat
 from fairlab.model import testbed
 from fairlab.model.errors import CannotRunError, LabError, ReportedError, UsageError
@@ -83,7 +84,7 @@ def add(command: Command) -> None:
     )
     parser.epilog = STATUS
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE.toml", help="test cases")
-    parser.option("--kernel", "VERSION", "6.1, 6.12 or 7.2 (the file's)")
+    parser.option("--kernel", "VERSION", f"{', '.join(KERNELS)} (the file's)")
     add_seeds(parser, "the file's")
     parser.option("--base", "FILE", "compare with these cases, or a result", type=Path)
     parser.option("--cc", "NAME", "congestion control of each first flow")
@@ -137,7 +138,7 @@ def read(arguments: argparse.Namespace, files: Sequence[Path]) -> list[Run]:
             raise UsageError(f"no module '{module}'")
     inserted = [str(module.absolute()) for module in modules]
     choice = (seeds_of(arguments), arguments.kernel, arguments.cc, inserted)
-    return [Run(path, case) for path in files for case in testbed.read(path, *choice)]
+    return [Run(path, case) for path in files for case in cases.read(path, *choice)]
 
 
 def do(arguments: argparse.Namespace, run: Run, progress: Progress) -> Run:
@@ -155,8 +156,12 @@ def do(arguments: argparse.Namespace, run: Run, progress: Progress) -> Run:
             seen = what.read(work)
         except LabError as error:
             if error.status == UsageError.status:
-                raise
-            run.reasons = [f"not trusted: {error}" if str(error) else "not measured"]
+                # The guest does not know the file.
+                reason = str(error) or "refused by the guest, which has said why"
+                raise UsageError(f"{run.name()}: {reason}") from None
+            groups = ", ".join(f"{group} is {name}" for group, name in run.case.names.items())
+            unknown = f"not measured: the guest has said why ({groups})"
+            run.reasons = [f"not trusted: {error}" if str(error) else unknown]
             if (work / RUNNING).exists():
                 run.reasons.append(f"it stopped while these ran: {own_names(run.case, work)}")
             return run
