@@ -49,7 +49,7 @@ DETECTION = pytest.mark.parametrize(
 )
 
 
-def attach(net: Chain, rates: tuple[str, str, str]) -> None:
+def attach_all(net: Chain, rates: tuple[str, ...]) -> None:
     for link, rate in enumerate(rates, 1):
         net.attach(link, f"rate {rate} headroom 0" + " edge" * (link == 3))
 
@@ -57,12 +57,7 @@ def attach(net: Chain, rates: tuple[str, str, str]) -> None:
 @pytest.fixture(scope="module")
 def net() -> Iterator[Chain]:
     with chain(4) as made:
-        for link, options in (
-            (1, "rate 50mbit headroom 0"),
-            (2, "rate 40mbit headroom 0"),
-            (3, "rate 80mbit headroom 0 edge"),
-        ):
-            made.attach(link, options)
+        attach_all(made, RATES)
         made.tc(1, "qdisc replace dev e1 parent 1:1 fq")
         # Detect resets by the state of connections, not by their deletion.
         sh("modprobe nf_conntrack")
@@ -70,6 +65,31 @@ def net() -> Iterator[Chain]:
             timeout = Path("/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_close")
             timeout.write_text("600")
         yield made
+
+
+@pytest.fixture
+def attach(net: Chain) -> Iterator[Callable[[str, str, str], None]]:
+    """Change the rates of the links until the test ends, however it does."""
+    yield lambda *rates: attach_all(net, rates)
+    attach_all(net, RATES)
+
+
+@pytest.fixture
+def htb(net: Chain) -> Iterator[None]:
+    """r1 has HTB on its device, which has no table of connections."""
+    net.tc(1, "qdisc replace dev e1 parent 1:1 htb")
+    yield
+    net.tc(1, "qdisc replace dev e1 parent 1:1 fq")
+
+
+@contextlib.contextmanager
+def rules(node: Namespace, table: str) -> Iterator[None]:
+    """Rules of nftables, as a text that begins with `table FAMILY NAME {`."""
+    node.sh(f'echo "{table}" | nft -f -')
+    try:
+        yield
+    finally:
+        node.sh(f"nft delete {table.partition(' {')[0]}")
 
 
 @contextlib.contextmanager
@@ -320,14 +340,13 @@ def test_existing_connections(net: Chain, tmp_path: Path) -> None:
     h1, r1, h2 = net.nodes[0], net.nodes[1], net.nodes[4]
     others = "table ip other { chain c { ct state new counter; }; }"
     for rule, number in ("", signal.SIGTERM), (others, signal.SIGKILL):
-        if rule:
-            r1.sh(f'echo "{rule}" | nft -f -')
-        before = ruleset(r1)
         with (
+            rules(r1, rule) if rule else contextlib.nullcontext(),
             tcp(h1, h2, "10.0.3.2", 5000) as connection,
             tcp(h1, h2, "10.0.3.2", 5001) as ending,
             repeated(lambda: connection.client.send(b"x"), 0.05),
         ):
+            before = ruleset(r1)
             ours = connection.flow(connection.client)
             with (
                 repeated(lambda: ending.client.send(b"x"), 0.05),
@@ -341,7 +360,6 @@ def test_existing_connections(net: Chain, tmp_path: Path) -> None:
             ending.close()
             with detecting(net, tmp_path) as (_, us):
                 wait_for_flows(us, ours)
-    r1.sh("nft delete table ip other")
 
 
 def drops(node: Namespace) -> int:
@@ -351,12 +369,11 @@ def drops(node: Namespace) -> int:
     return sum(int(line.split()[8]) for line in lines)
 
 
+@pytest.mark.usefixtures("htb")
 def test_lost_events(net: Chain, tmp_path: Path) -> None:
     h1, r1, h2 = net.nodes[0], net.nodes[1], net.nodes[4]
-    # Devices with htb have no table of connections, so there are events. With this idle
-    # time, only lost ones cause a dump.
+    # With this idle time, only lost events cause a dump.
     options = ("--only", "tcp", "--idle", "3600s", "--devices", "e1")
-    net.tc(1, "qdisc replace dev e1 parent 1:1 htb")
     with (
         detecting(net, tmp_path, *options) as (slbnd, us),
         tcp(h1, h2, "10.0.3.2", 5000) as first,
@@ -376,12 +393,13 @@ def test_lost_events(net: Chain, tmp_path: Path) -> None:
             assert drops(r1) > 0
             slbnd.process.send_signal(signal.SIGCONT)
             wait_for_flows(us, second.flow(second.client))
-    net.tc(1, "qdisc replace dev e1 parent 1:1 fq")
 
 
-def test_thousand_short_connections(net: Chain, tmp_path: Path) -> None:
+def test_thousand_short_connections(
+    net: Chain, tmp_path: Path, attach: Callable[[str, str, str], None]
+) -> None:
     h1, h2 = net.nodes[0], net.nodes[4]
-    attach(net, FAST)
+    attach(*FAST)
     before = net.shown(1)
     with detecting(net, tmp_path) as (_, us):
         with h2.entered():
@@ -398,33 +416,32 @@ def test_thousand_short_connections(net: Chain, tmp_path: Path) -> None:
         assert shown["leaves"] - before["leaves"] >= 1000
         # Sessions of agents that were killed by earlier tests expire.
         wait_for(lambda: net.state(1).sessions == 0)
-    attach(net, RATES)
 
 
 @DETECTION
 def test_address_translation(net: Chain, tmp_path: Path, options: tuple[str, ...]) -> None:
     h1, r1, h2 = net.nodes[0], net.nodes[1], net.nodes[4]
-    rules = """table ip nat {
+    translation = """table ip nat {
         chain out { type nat hook postrouting priority 100; oifname e1 masquerade; }
         chain in { type nat hook prerouting priority -100;
             ip daddr 10.0.1.1 tcp dport 80 dnat to 10.0.0.1:5001; }
     }"""
-    r1.sh(f'echo "{rules}" | nft -f -')
-    try:
-        with detecting(net, tmp_path, *options) as (_, us), tcp(h1, h2, "10.0.3.2", 5000) as first:
-            port = first.server.getpeername()[1]
-            out = ("10.0.1.1", port, "10.0.3.2", 5000, TCP)
-            wait_for_flows(us, out)
-            with h1.entered():
-                listener = socket.create_server(("10.0.0.1", 5001))
-            with h2.entered(), listener:
-                client = socket.create_connection(("10.0.1.1", 80))
-                server, _ = listener.accept()
-            with client, server:
-                back = ("10.0.1.1", 80, *client.getsockname(), TCP)
-                wait_for_flows(us, out, back)
-    finally:
-        r1.sh("nft delete table ip nat")
+    with (
+        rules(r1, translation),
+        detecting(net, tmp_path, *options) as (_, us),
+        tcp(h1, h2, "10.0.3.2", 5000) as first,
+    ):
+        port = first.server.getpeername()[1]
+        out = ("10.0.1.1", port, "10.0.3.2", 5000, TCP)
+        wait_for_flows(us, out)
+        with h1.entered():
+            listener = socket.create_server(("10.0.0.1", 5001))
+        with h2.entered(), listener:
+            client = socket.create_connection(("10.0.1.1", 80))
+            server, _ = listener.accept()
+        with client, server:
+            back = ("10.0.1.1", 80, *client.getsockname(), TCP)
+            wait_for_flows(us, out, back)
 
 
 def pour(end: socket.socket) -> Callable[[], None]:
@@ -508,7 +525,9 @@ class Stream:
 
 @pytest.mark.stock
 @pytest.mark.newer
-def test_detected_flows_are_paced(net: Chain, tmp_path: Path) -> None:
+def test_detected_flows_are_paced(
+    net: Chain, tmp_path: Path, attach: Callable[[str, str, str], None]
+) -> None:
     """Links do not shape here: goodputs result from pacing alone.
 
     Emulated, a kernel with checks forwards few packets per second: rates are low, polls are rare.
@@ -516,7 +535,7 @@ def test_detected_flows_are_paced(net: Chain, tmp_path: Path) -> None:
     # Of a packet with its headers, which the rate includes: IPv4, TCP and its time stamps.
     payload = 1448 / 1514
     h1, h2 = net.nodes[0], net.nodes[4]
-    attach(net, ("50mbit", "4mbit", "80mbit"))
+    attach("50mbit", "4mbit", "80mbit")
     with (
         detecting(net, tmp_path, "--devices", "e1", "--only", "tcp") as (_, us),
         tcp(h1, h2, "10.0.3.2", 5000) as first,
@@ -544,7 +563,6 @@ def test_detected_flows_are_paced(net: Chain, tmp_path: Path) -> None:
             rest = 4 * MEGA - 64000
             wait_for(lambda: rates()[5000] == rest, 120)
             wait_for(gets(streams[0], rest), 120)
-    attach(net, RATES)
 
 
 #: Of <linux/tcp.h>: read the sequence numbers of a connection.
@@ -586,10 +604,12 @@ def send_fin(node: Namespace, end: socket.socket) -> None:
         raw.sendto(segment[:16] + struct.pack("!H", check) + segment[18:], (there, 0))
 
 
-def test_fin_does_not_end_a_session_in_use(net: Chain, tmp_path: Path) -> None:
+def test_fin_does_not_end_a_session_in_use(
+    net: Chain, tmp_path: Path, attach: Callable[[str, str, str], None]
+) -> None:
     """A FIN with a TTL of 1 changes the state of the connection in conntrack, and nothing else."""
-    h1, h2 = net.nodes[0], net.nodes[4]
-    attach(net, ("50mbit", "5mbit", "80mbit"))
+    h1, router, h2 = net.nodes[0], net.nodes[1], net.nodes[4]
+    attach("50mbit", "5mbit", "80mbit")
     with (
         detecting(net, tmp_path, "--devices", "e1", "--only", "tcp") as (_, us),
         tcp(h1, h2, "10.0.3.2", 5100) as connection,
@@ -600,9 +620,7 @@ def test_fin_does_not_end_a_session_in_use(net: Chain, tmp_path: Path) -> None:
             (found,) = (each for each in detected(us) if each.destination_port == 5100)
             return found
 
-        router = net.nodes[1]
-        router.sh(f"echo '{CLOSING}' | nft -f -")
-        with repeated(stream.read):
+        with rules(router, CLOSING), repeated(stream.read):
             with repeated(stream.some, 0.01):
                 wait_for(lambda: flow in flows(us))
                 # Not while TCP waits for a retransmission: a silent connection ends.
@@ -613,7 +631,6 @@ def test_fin_does_not_end_a_session_in_use(net: Chain, tmp_path: Path) -> None:
             with repeated(stream.some, 0.01):
                 shown = "nft list table ip closing"
                 wait_for(lambda: "packets 0 " not in router.sh(shown).stdout)
-                router.sh("nft delete table ip closing")
                 for _ in range(4):
                     goodput = stream.goodput()
                     rate = session().rate
@@ -621,7 +638,6 @@ def test_fin_does_not_end_a_session_in_use(net: Chain, tmp_path: Path) -> None:
                     assert goodput < 1.05 * rate
         connection.close()
         wait_for(lambda: flow not in flows(us))
-    attach(net, RATES)
 
 
 def test_flow_that_goes_on_after_fin_joins_again(net: Chain, tmp_path: Path) -> None:
@@ -666,10 +682,12 @@ def test_share_is_returned_with_fin(net: Chain, tmp_path: Path) -> None:
         assert MEGA <= last <= before / 4, f"{last} of {before}"
 
 
-def test_unused_demand_is_returned(net: Chain, tmp_path: Path) -> None:
+def test_unused_demand_is_returned(
+    net: Chain, tmp_path: Path, attach: Callable[[str, str, str], None]
+) -> None:
     """By flows of acknowledgements and by steady flows, also with a large initial demand."""
     h1, h2 = net.nodes[0], net.nodes[4]
-    attach(net, ("50mbit", "8mbit", "80mbit"))
+    attach("50mbit", "8mbit", "80mbit")
     with (
         detecting(net, tmp_path, "--devices", "e1", "--initial", "20mbit") as (_, us),
         tcp(h1, h2, "10.0.3.2", 5000) as greedy,
@@ -714,7 +732,6 @@ def test_unused_demand_is_returned(net: Chain, tmp_path: Path) -> None:
             used = {s.source_port: s.used for s in us.list() if s.protocol == UDP}
             assert used[0] == 0 and 300000 < (used[6000] or 0) < 900000
             us.leave(ours)
-    attach(net, RATES)
 
 
 @pytest.mark.parametrize(

@@ -58,13 +58,32 @@ FIRST_LOST = """table ip first {
 }"""
 
 
+#: The links as each test finds them.
+LINKS = {1: "rate 50mbit", 2: "rate 40mbit", 3: "rate 80mbit edge"}
+
+
 @pytest.fixture(scope="module")
 def net() -> Iterator[Chain]:
     with chain(4) as made:
-        for link, options in ((1, "rate 50mbit"), (2, "rate 40mbit"), (3, "rate 80mbit edge")):
+        for link, options in LINKS.items():
             made.attach(link, options)
         made.tc(1, "qdisc replace dev e1 parent 1:1 fq")
         yield made
+
+
+@pytest.fixture
+def attach(net: Chain) -> Iterator[Callable[[int, str], None]]:
+    """Change options of a link until the test ends, however it does."""
+    changed: set[int] = set()
+
+    def change(link: int, options: str) -> None:
+        changed.add(link)
+        net.attach(link, options)
+
+    yield change
+    for link in changed:
+        # What is not given would stay as it is.
+        net.attach(link, f"{LINKS[link]} headroom 5% control 5%")
 
 
 class Counted:
@@ -211,33 +230,32 @@ def test_outage_leaves_no_silence(net: Chain, tmp_path: Path, flows: int) -> Non
         assert max(waited[1:]) < 2
 
 
-def test_busy_link_leaves_no_silence(net: Chain, tmp_path: Path) -> None:
+def test_busy_link_leaves_no_silence(
+    net: Chain, tmp_path: Path, attach: Callable[[int, str], None]
+) -> None:
     """A flood of new flows of 20 hosts makes a link drop control packets; others are answered."""
     hosts = [f"10.0.0.{n}" for n in range(100, 120)]
     for host in hosts:
         net.nodes[0].sh(f"ip addr add {host}/24 dev e0", check=False)
-    net.attach(2, "rate 20mbit")
-    try:
-        with (
-            agent(net.nodes[1], tmp_path, "--hosts", HOSTS) as slbnd,
-            slbnd.connect() as us,
-            senders(net, 400) as flood,
-            senders(net, 5) as newcomers,
-        ):
-            us.join(ANSWERED, MEGA)
-            wait_for(lambda: us.list()[0].rate == MEGA)
-            for n, each in enumerate(flood):
-                each.bind((hosts[n % len(hosts)], 0))
-            before = limited(net)
-            send(flood, ANSWERED, 12, 1400)
-            # Their Joins fail within 4 s.
-            time.sleep(5)
-            assert limited(net) - before > 300
-            waited = [seconds_to_rate(us, each, 10) for each in newcomers]
-            print(f"newcomers waited {waited} s")
-            assert us.status().silent == 0
-    finally:
-        net.attach(2, "rate 40mbit")
+    attach(2, "rate 20mbit")
+    with (
+        agent(net.nodes[1], tmp_path, "--hosts", HOSTS) as slbnd,
+        slbnd.connect() as us,
+        senders(net, 400) as flood,
+        senders(net, 5) as newcomers,
+    ):
+        us.join(ANSWERED, MEGA)
+        wait_for(lambda: us.list()[0].rate == MEGA)
+        for n, each in enumerate(flood):
+            each.bind((hosts[n % len(hosts)], 0))
+        before = limited(net)
+        send(flood, ANSWERED, 12, 1400)
+        # Their Joins fail within 4 s.
+        time.sleep(5)
+        assert limited(net) - before > 300
+        waited = [seconds_to_rate(us, each, 10) for each in newcomers]
+        print(f"newcomers waited {waited} s")
+        assert us.status().silent == 0
 
 
 #: Flow detection by conntrack's events, and by the BPF program.
@@ -261,11 +279,13 @@ def unreachable(net: Chain) -> Iterator[Iterator[str]]:
 
 
 @detections
-def test_ever_new_silent_destinations(net: Chain, tmp_path: Path, devices: tuple[str, ...]) -> None:
+def test_ever_new_silent_destinations(
+    net: Chain, tmp_path: Path, devices: tuple[str, ...], attach: Callable[[int, str], None]
+) -> None:
     """A host sends what a session needs to 250 of them per second; another host opens flows."""
     other = "10.0.0.3"
     net.nodes[0].sh(f"ip addr add {other}/24 dev e0", check=False)
-    net.attach(2, "rate 20mbit")
+    attach(2, "rate 20mbit")
     with (
         unreachable(net) as destinations,
         agent(net.nodes[1], tmp_path, "--hosts", HOSTS, *devices) as slbnd,
@@ -299,7 +319,6 @@ def test_ever_new_silent_destinations(net: Chain, tmp_path: Path, devices: tuple
                             waited.setdefault(session.source_port, time.monotonic() - began)
     print(f"{len(waited)} newcomers waited {sorted(waited.values())} s")
     print(f"{control / MEGA} Mbit/s of control packets, of which link 2 dropped {dropped}")
-    net.attach(2, "rate 40mbit")
     assert len(waited) == 20 and max(waited.values()) < 1
     # Link 2 admits 1 Mbit/s.
     assert dropped == 0 and control < 0.25 * MEGA
@@ -307,11 +326,11 @@ def test_ever_new_silent_destinations(net: Chain, tmp_path: Path, devices: tuple
 
 @detections
 def test_burst_of_flows_has_sessions_soon(
-    net: Chain, tmp_path: Path, devices: tuple[str, ...]
+    net: Chain, tmp_path: Path, devices: tuple[str, ...], attach: Callable[[int, str], None]
 ) -> None:
     """400 flows of a host that begin at once, to a destination that answers."""
     for link, options in ((1, "rate 1gbit"), (2, "rate 1gbit"), (3, "rate 1gbit edge")):
-        net.attach(link, options)
+        attach(link, options)
     with (
         agent(net.nodes[1], tmp_path, "--hosts", HOSTS, *devices) as slbnd,
         slbnd.connect() as us,
@@ -322,8 +341,6 @@ def test_burst_of_flows_has_sessions_soon(
             wait_for(lambda: sum(each.rate > 0 for each in detected(us)) == 400, 10)
             taken = time.monotonic() - began
         print(f"400 flows had rates after {taken} s")
-    for link, options in ((1, "rate 50mbit"), (2, "rate 40mbit"), (3, "rate 80mbit edge")):
-        net.attach(link, options)
     # A flow has sent enough after a quarter of a second.
     assert taken < 2
 
@@ -385,37 +402,41 @@ def test_retransmissions_back_off(net: Chain, tmp_path: Path) -> None:
     ],
 )
 def test_small_flows_hold_a_small_rate(
-    net: Chain, tmp_path: Path, shares: str, size: int, pause: float, least: int, most: int
+    net: Chain,
+    tmp_path: Path,
+    shares: str,
+    size: int,
+    pause: float,
+    least: int,
+    most: int,
+    attach: Callable[[int, str], None],
 ) -> None:
     """40 flows of a host that sent data, and a packet now and then since; another has the rest."""
-    net.attach(2, "rate 20mbit headroom 0")
-    try:
-        with (
-            agent(net.nodes[1], tmp_path, "--hosts", HOSTS, "--sessions", shares) as slbnd,
-            slbnd.connect() as us,
-            senders(net, 40) as flows,
-        ):
-            ours = us.join(ANSWERED)
-            send(flows, ANSWERED, 12, 1400)
-            samples, remains = [], []
-            began = settled = time.monotonic()
-            while (now := time.monotonic()) < settled + 12:
-                send(flows, ANSWERED, 1, size)
-                time.sleep(pause)
-                # Until the first demands of all are lowered: a flow without a rate, as it has
-                # sent too little for control packets, is not measured.
-                if any(session.demand >= MEGA for session in detected(us)):
-                    settled = now
-                    assert now < began + 60
-                # The other's next cycles.
-                if now > settled + 4:
-                    rates = {session.id: session.rate for session in us.list()}
-                    samples.append(sum(rates.values()) - rates[ours])
-                    assert sum(rates.values()) <= 20 * MEGA
-                    remains.append(rates[ours])
-            assert len(detected(us)) == (40 if shares == "flow" else 1)
-    finally:
-        net.attach(2, "rate 40mbit")
+    attach(2, "rate 20mbit headroom 0")
+    with (
+        agent(net.nodes[1], tmp_path, "--hosts", HOSTS, "--sessions", shares) as slbnd,
+        slbnd.connect() as us,
+        senders(net, 40) as flows,
+    ):
+        ours = us.join(ANSWERED)
+        send(flows, ANSWERED, 12, 1400)
+        samples, remains = [], []
+        began = settled = time.monotonic()
+        while (now := time.monotonic()) < settled + 12:
+            send(flows, ANSWERED, 1, size)
+            time.sleep(pause)
+            # Until the first demands of all are lowered: a flow without a rate, as it has
+            # sent too little for control packets, is not measured.
+            if any(session.demand >= MEGA for session in detected(us)):
+                settled = now
+                assert now < began + 60
+            # The other's next cycles.
+            if now > settled + 4:
+                rates = {session.id: session.rate for session in us.list()}
+                samples.append(sum(rates.values()) - rates[ours])
+                assert sum(rates.values()) <= 20 * MEGA
+                remains.append(rates[ours])
+        assert len(detected(us)) == (40 if shares == "flow" else 1)
     held = statistics.fmean(samples)
     print(
         f"flows of {size} octets hold {held / 1000:.0f} kbit/s ({min(samples)} to {max(samples)})"
@@ -432,49 +453,47 @@ def limited(net: Chain) -> int:
     return dropped
 
 
-def test_sources_slow_down_when_control_is_dropped(net: Chain, tmp_path: Path) -> None:
+def test_sources_slow_down_when_control_is_dropped(
+    net: Chain, tmp_path: Path, attach: Callable[[int, str], None]
+) -> None:
     """The more packets a link drops, as they exceed its limit, the fewer do sources send."""
     with agent(net.nodes[1], tmp_path) as slbnd, slbnd.connect() as us:
         for _ in range(40):
             us.join(ANSWERED, 100000)
         wait_for(lambda: all(session.rate == 100000 for session in us.list()))
         sent, dropped = [], []
-        try:
-            for limit in ("10%", "1%", "0.1%"):
-                net.attach(2, f"rate 10mbit control {limit}")
-                time.sleep(2)
-                status, before = us.status(), limited(net)
-                time.sleep(8)
-                sent.append(us.status().sent - status.sent)
-                dropped.append(limited(net) - before)
-        finally:
-            net.attach(2, "rate 40mbit control 5%")
+        for limit in ("10%", "1%", "0.1%"):
+            attach(2, f"rate 10mbit control {limit}")
+            time.sleep(2)
+            status, before = us.status(), limited(net)
+            time.sleep(8)
+            sent.append(us.status().sent - status.sent)
+            dropped.append(limited(net) - before)
     print(f"{sent} packets in 8 s, {dropped} dropped")
     assert dropped[0] == 0 < dropped[1]
     assert sent[0] > sent[1] > sent[2]
 
 
 @pytest.mark.tier("all")
-def test_new_sessions_pass_a_busy_link(net: Chain, tmp_path: Path) -> None:
+def test_new_sessions_pass_a_busy_link(
+    net: Chain, tmp_path: Path, attach: Callable[[int, str], None]
+) -> None:
     """Link 2 drops control packets while all sessions are new, but leaves none out."""
-    net.attach(2, "rate 25mbit")
-    try:
-        with agent(net.nodes[1], tmp_path) as slbnd, slbnd.connect() as us:
+    attach(2, "rate 25mbit")
+    with agent(net.nodes[1], tmp_path) as slbnd, slbnd.connect() as us:
 
-            def assigned() -> int:
-                return sum(session.rate > 0 for session in us.list())
+        def assigned() -> int:
+            return sum(session.rate > 0 for session in us.list())
 
-            for _ in range(150):
-                us.join(ANSWERED)
-            wait_for(lambda: assigned() == 150, 40)
-            time.sleep(5)
-            before = limited(net)
-            for _ in range(10):
-                time.sleep(0.5)
-                assert assigned() == 150
-            assert limited(net) - before < 50
-    finally:
-        net.attach(2, "rate 40mbit control 5%")
+        for _ in range(150):
+            us.join(ANSWERED)
+        wait_for(lambda: assigned() == 150, 40)
+        time.sleep(5)
+        before = limited(net)
+        for _ in range(10):
+            time.sleep(0.5)
+            assert assigned() == 150
+        assert limited(net) - before < 50
 
 
 def test_maximum_of_sessions(net: Chain, tmp_path: Path) -> None:
@@ -506,12 +525,16 @@ def test_maximum_of_sessions(net: Chain, tmp_path: Path) -> None:
     ],
 )
 def test_many_flows_gain_nothing(
-    net: Chain, tmp_path: Path, options: tuple[str, ...], advantage: float
+    net: Chain,
+    tmp_path: Path,
+    options: tuple[str, ...],
+    advantage: float,
+    attach: Callable[[int, str], None],
 ) -> None:
     """A host has one flow, the other 16, to as many destinations; both could use it all."""
     first, second = "10.0.0.1", "10.0.0.3"
     net.nodes[0].sh(f"ip addr add {second}/24 dev e0", check=False)
-    net.attach(2, "rate 4mbit")
+    attach(2, "rate 4mbit")
     many = [f"10.0.3.{n}" for n in range(100, 116)]
     for address in many:
         net.nodes[4].sh(f"ip addr add {address}/24 dev w3", check=False)
@@ -538,7 +561,6 @@ def test_many_flows_gain_nothing(
 
         # At first link 2 drops most control packets: Joins are retransmitted for seconds.
         wait_for(stays_shared, 15)
-    net.attach(2, "rate 40mbit")
 
 
 def test_sessions_do_not_begin_anew_as_others_come_and_go(net: Chain, tmp_path: Path) -> None:
@@ -823,9 +845,11 @@ def guest(net: Chain) -> Iterator[socket.socket]:
         made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         made.bind(("vm", 0))
     made.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
-    with made:
-        yield made
-    router.ip("link del vm")
+    try:
+        with made:
+            yield made
+    finally:
+        router.ip("link del vm")
 
 
 def test_merged_packets_of_virtual_machines(net: Chain, tmp_path: Path) -> None:
