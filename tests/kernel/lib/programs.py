@@ -56,6 +56,12 @@ def enforce_try() -> str:
     return _built("enforce_try", f"{flags} {' '.join(sources)}")
 
 
+def no_lookups() -> str:
+    """A library by which slbnd's look-ups of connections fail."""
+    return _built("no_lookups.so", f"{WARNINGS} -shared -fPIC tests/kernel/lib/no_lookups.c")
+
+
 if __name__ == "__main__":
     slbn_peer()
     enforce_try()
+    no_lookups()

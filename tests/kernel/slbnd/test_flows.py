@@ -19,11 +19,13 @@ import struct
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.kernel.lib.background import repeated
 from tests.kernel.lib.net import Namespace, sh, wait_for
+from tests.kernel.lib.programs import no_lookups
 from tests.kernel.lib.slbn import MEGA, Chain, chain
 from tests.kernel.lib.slbn_wire import internet_sum
 from tests.kernel.lib.slbnd import SLBND, Agent, agent, libslbn
@@ -94,14 +96,14 @@ def rules(node: Namespace, table: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def detecting(
-    net: Chain, directory: Path, *options: str
+    net: Chain, directory: Path, *options: str, **how: Any
 ) -> Iterator[tuple[Agent, libslbn.Connection]]:
-    """slbnd on r1, with flow detection."""
+    """slbnd on r1, with flow detection; HOW is for agent()."""
     if "--config" not in options:
         options = ("--hosts", HOSTS, *options)
     # Sessions begin with the first packet: see test_slbnd_admission.py for others.
     options = (*options, "--join-packets", "0", "--join-bytes", "0")
-    with agent(net.nodes[1], directory, *options) as slbnd, slbnd.connect() as us:
+    with agent(net.nodes[1], directory, *options, **how) as slbnd, slbnd.connect() as us:
         yield slbnd, us
 
 
@@ -657,6 +659,35 @@ def test_flow_that_goes_on_after_fin_joins_again(net: Chain, tmp_path: Path) -> 
             time.sleep(12)
             with repeated(stream.some, 0.01):
                 wait_for(lambda: flow in flows(us), 20)
+
+
+@DETECTION
+def test_failed_lookups_end_no_session(
+    net: Chain, tmp_path: Path, capfd: pytest.CaptureFixture[str], options: tuple[str, ...]
+) -> None:
+    """Silent connections are looked up, as a reset by a remote host is not seen otherwise."""
+    h1, h2 = net.nodes[0], net.nodes[4]
+    failing = tmp_path / "failing"
+    environment = [f"NO_LOOKUPS={failing}", f"LD_PRELOAD={no_lookups()}"]
+    with (
+        detecting(net, tmp_path, *options, prefix=["env", *environment]) as (_, us),
+        tcp(h1, h2, "10.0.3.2", 5000) as connection,
+        tcp(h1, h2, "10.0.3.2", 5001) as other,
+    ):
+        ours = (connection.flow(connection.client), other.flow(other.client))
+        wait_for_flows(us, *ours)
+        ids = {session.id for session in detected(us)}
+        failing.touch()
+        # Sweeps are 2 s apart, at most, and a silent connection is due from its first second on.
+        time.sleep(8)
+        assert {session.id for session in detected(us)} == ids
+        # However many look-ups fail.
+        assert capfd.readouterr().err.count("conntrack does not answer: No buffer space") == 1
+        failing.unlink()
+        other.server.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        other.server.close()
+        wait_for_flows(us, ours[0])
+        assert {session.id for session in detected(us)} < ids
 
 
 def test_share_is_returned_with_fin(net: Chain, tmp_path: Path) -> None:

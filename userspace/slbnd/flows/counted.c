@@ -187,10 +187,14 @@ static void finish_candidate(struct flows *flows,
 		add(flows, candidate);
 }
 
-/* Look up the candidates, and process the answers. */
+/*
+ * Look up the candidates, and process the answers. Without them nothing is known: what
+ * there is remains, and new connections are reported again.
+ */
 static void run_search(struct flows *flows, struct counted_search *search)
 {
 	struct track_lookup lookups[TRACK_LOOKUPS];
+	bool answered = true;
 	u32 n, count = 0;
 
 	for (n = 0; n < search->count; n++)
@@ -200,9 +204,9 @@ static void run_search(struct flows *flows, struct counted_search *search)
 			};
 	flows->search = search;
 	if (count)
-		track_look_up(&flows->track, lookups, count);
+		answered = track_look_up(&flows->track, lookups, count);
 	flows->search = NULL;
-	for (n = 0; n < search->count; n++)
+	for (n = 0; answered && n < search->count; n++)
 		finish_candidate(flows, &search->candidates[n]);
 	search->count = 0;
 }

@@ -690,6 +690,14 @@ struct connection *flows_next_check(struct flows *flows)
 	return NULL;
 }
 
+static void request_dump(struct flows *flows)
+{
+	u64 due = flows->dumped_at + MIN_DUMP_INTERVAL;
+
+	due = fp_max64(due, flows->now);
+	flows->dump_at = fp_min64(flows->dump_at, due);
+}
+
 /* Look up the connections that are due. */
 static void run_checks(struct flows *flows)
 {
@@ -707,8 +715,9 @@ static void run_checks(struct flows *flows)
 			.zone = connection->zone,
 		};
 	}
-	if (count)
-		track_look_up(&flows->track, lookups, count);
+	/* A dump is as good. */
+	if (count && !track_look_up(&flows->track, lookups, count))
+		request_dump(flows);
 }
 
 static u64 checks_due(const struct flows *flows)
@@ -755,14 +764,6 @@ static void finish_dump(void *context)
 	flows_release_orphans(flows);
 	LIST_FOREACH(detected, &flows->detected, list)
 	share_settle(flows, detected);
-}
-
-static void request_dump(struct flows *flows)
-{
-	u64 due = flows->dumped_at + MIN_DUMP_INTERVAL;
-
-	due = fp_max64(due, flows->now);
-	flows->dump_at = fp_min64(flows->dump_at, due);
 }
 
 static void replace_lost_events(void *context)

@@ -393,37 +393,66 @@ static size_t put_lookup(void *to, const struct track_lookup *lookup)
 	return message->nlmsg_len;
 }
 
+/* A connection, or that there is none: not that memory was short. */
+static bool is_answer(const struct nlmsghdr *message)
+{
+	const struct nlmsgerr *no = mnl_nlmsg_get_payload(message);
+
+	if (message->nlmsg_type != NLMSG_ERROR)
+		return message->nlmsg_type > NLMSG_MIN_TYPE;
+	return no->error != -ENOMEM && no->error != -ENOBUFS;
+}
+
 /**
  * track_look_up() - read the counters of connections
  * @track: the tracking
  * @lookups: the connections; @track->callbacks->update() follows for each that
  *	still exists
  * @count: number of @lookups, at most TRACK_LOOKUPS
+ *
+ * The first failure of several is logged.
+ *
+ * Return: whether there was an answer for each; if not, those without an update may
+ * exist, too.
  */
-void track_look_up(struct track *track, const struct track_lookup *lookups,
+bool track_look_up(struct track *track, const struct track_lookup *lookups,
 		   u32 count)
 {
 	u64 buffer[MESSAGES / sizeof(u64)];
 	struct nlmsghdr *message;
+	u32 n, answers = 0;
 	size_t used = 0;
 	ssize_t length;
-	int left;
-	u32 n;
+	int error, left;
 
 	for (n = 0; n < count; n++)
 		used += put_lookup((char *)buffer + used, &lookups[n]);
 	/* The kernel answers within this call; the answers fit into the buffer. */
-	if (mnl_socket_sendto(track->single, buffer, used) < 0)
-		return;
-	while ((length = mnl_socket_recvfrom(track->single, buffer,
-					     sizeof(buffer))) > 0) {
+	length = mnl_socket_sendto(track->single, buffer, used);
+	error = length < 0 ? errno : ENOBUFS;
+	while (length > 0) {
+		length = mnl_socket_recvfrom(track->single, buffer,
+					     sizeof(buffer));
+		if (length < 0 && errno == ENOBUFS) {
+			/* Others are left, which the next look-up must not read. */
+			length = sizeof(buffer);
+			continue;
+		}
 		left = length;
 		for (message = (void *)buffer; mnl_nlmsg_ok(message, left);
-		     message = mnl_nlmsg_next(message, &left))
-			/* The error is that there is no such connection. */
+		     message = mnl_nlmsg_next(message, &left)) {
+			answers += is_answer(message);
 			if (message->nlmsg_type > NLMSG_MIN_TYPE)
 				read_connection(message, track);
+		}
 	}
+	if (answers >= count)
+		error = 0;
+	if (error && !track->failed)
+		log_warning("conntrack does not answer: %s; sessions stay",
+			    strerror(error));
+	track->failed = error;
+	return !error;
 }
 
 static u32 read_setting(const char *name)

@@ -117,6 +117,7 @@ struct track_callbacks {
  * @single: socket of look-ups
  * @dumping: a dump is in progress
  * @in_events: messages that are being read are events
+ * @failed: the last look-up failed
  * @rule: owns our nftables table; NULL: there is none
  */
 struct track {
@@ -127,6 +128,7 @@ struct track {
 	struct mnl_socket *single;
 	bool dumping;
 	bool in_events;
+	bool failed;
 	struct nft_ctx *rule;
 };
 
@@ -136,7 +138,7 @@ void track_close(struct track *track);
 void track_dump(struct track *track);
 void track_receive(struct track *track);
 bool track_can_look_up(u8 protocol);
-void track_look_up(struct track *track, const struct track_lookup *lookups,
+bool track_look_up(struct track *track, const struct track_lookup *lookups,
 		   u32 count);
 void track_read_table(u32 *entries, u32 *most);
 int track_fd(const struct track *track, bool table);
