@@ -70,7 +70,7 @@ def text(data: dict[str, Any]) -> list[str]:
         f"The median of {data['turns']} boots, and their range. CPU time is that of all processes"
         " of the guest, measured on the host during a busy part of the flow. Packets are data"
         " packets at the receiver; the cost of one includes three links, two of them with a queue,"
-        " and the acknowledgements' way back. Real time exceeds CPU time if the host is busy. The"
+        " and the acknowledgments' way back. Real time exceeds CPU time if the host is busy. The"
         " engine `vm` has no virtual time: with `--steady`, the guest's clock counts the"
         " instructions of its emulated CPU.",
         "",
