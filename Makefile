@@ -80,7 +80,7 @@ help:
 	@echo '  make install             modules-install and tools-install'
 	@echo '  make uninstall           modules-uninstall and tools-uninstall'
 	@echo 'Tests:'
-	@echo '  make check               units, CLIs, pure lab, fuzz corpora, style: 3 minutes'
+	@echo '  make check               units, CLIs, pure lab, fuzz corpora, style: 4 minutes'
 	@echo '  make hooks               let git check messages of commits, as make check does'
 	@echo '  make test                check, kernel tests in virtual time, on 6.1 and 6.12: 15 minutes'
 	@echo '  make test-all            everything, on 6.1, 6.12 and 7.2: hours [SEEDS=1,2,3]'
