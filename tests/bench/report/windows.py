@@ -44,7 +44,7 @@ def text(data: dict[str, Any]) -> list[str]:
         " windows. All packets belong to one connection, whose state is in the CPU's caches."
         " Segments have timestamps; 32 are in flight, so that one of 32 acknowledgments is timed."
         " Without a rate, packets are those of the default class. The call of the program by tc is"
-        " missing.",
+        " missing. `--marks` and `--borrow` are off: their costs were not measured.",
         "",
         "The programs have the capabilities of `slbnd`'s unit: without `CAP_PERFMON`, the kernel"
         " adds barriers against speculation to them.",
