@@ -856,6 +856,65 @@ UNIT_TEST(silence_is_noticed_once)
 	assert_false(window.silent);
 }
 
+/* As keep-alive, video and RPC: nothing is outstanding in the pauses. */
+UNIT_TEST(pause_is_no_silence)
+{
+	struct window_sharing sharing = {};
+	struct window_data data = {
+		.shared = 1,
+		.rate = 20 * MEGA,
+		.assigned = 20 * MEGA,
+		.sequence = 100 * MSS,
+		.length = MSS,
+		.mss = MSS,
+		.headers = HEADERS,
+		.octets = MSS + HEADERS,
+	};
+	u64 now = SECOND + 20 * MS, octets = 0;
+	struct window window;
+	u32 burst, n;
+
+	establish(&window, 7, 0);
+	for (burst = 0; burst < 6; burst++, now += 20 * MS) {
+		now += burst == 5 ? 45 * 60 * SECOND : 2 * SECOND;
+		for (n = 0; n < 10; n++, now += 100 * US) {
+			data.now = data.ticks = now;
+			/* One burst waits for longer in the pacer. */
+			data.departure = now + (burst == 4 ? 2 * SECOND : 0);
+			assert_false(window_sent(&window, &sharing, &data));
+			data.sequence += MSS;
+			octets += data.octets;
+		}
+		now += burst == 4 ? 2 * SECOND : 0;
+		acknowledge(&window, now + 20 * MS, data.sequence, 65535);
+	}
+	assert_int_equal(sharing.reached, octets);
+	assert_int_equal(sharing.escaped, 0);
+	assert_int_equal(sharing.elsewhere, 0);
+}
+
+/* Their acknowledgments return another way from a pause on, or from the start. */
+UNIT_TEST(silence_is_noticed_in_a_second)
+{
+	struct window window;
+	u32 number, paused, n;
+
+	for (paused = 0; paused < 2; paused++) {
+		number = 100 * MSS;
+		establish(&window, 7, 0);
+		if (!paused)
+			begin(&window, WINDOW_HOST, syn_options(BOTH, 7, 1460),
+			      syn_options(BOTH, 7, 1460));
+		for (n = 0; n <= 100; n++, number += MSS)
+			assert_false(send_data(&window,
+					       9 * SECOND + n * 10 * MS,
+					       20 * MEGA, number, MSS));
+		assert_true(send_data(&window, 10 * SECOND + 10 * MS, 20 * MEGA,
+				      number, MSS));
+		assert_true(window.silent);
+	}
+}
+
 UNIT_TEST(round_trips_are_forgotten)
 {
 	struct window window;

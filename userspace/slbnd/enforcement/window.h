@@ -142,8 +142,8 @@
 #define WINDOW_LOOP 8
 
 /*
- * Time without an acknowledgment after which acknowledgments are assumed to
- * return by another router, at least, ns.
+ * Acknowledgments are assumed to return by another router if none has arrived for
+ * so long, at least, while data were outstanding all the time, ns.
  */
 #define WINDOW_SILENCE 1000000000ULL
 
@@ -931,6 +931,23 @@ static __always_inline void window_share(const struct window *window,
 				 WINDOW_WORK_MAX);
 }
 
+/*
+ * Should an acknowledgment have arrived? The time since the last one is not enough: after a
+ * pause of the sender, nothing was outstanding for most of it. So the oldest data that are
+ * timed count, too, from when they leave the pacer.
+ */
+static __always_inline bool window_misses(const struct window *window,
+					  const struct window_data *data)
+{
+	u64 silence = (u64)window_rtt(window) << WINDOW_TIME_SHIFT;
+	u64 pending = window->pending;
+	s32 waited = window_time(data->now) - (u32)pending;
+
+	silence = fp_max64(2 * silence, WINDOW_SILENCE);
+	return data->ticks > window->heard + silence && pending &&
+	       waited > (s32)window_time(silence);
+}
+
 /**
  * window_sent() - data leave the host
  * @window: of the connection
@@ -944,7 +961,6 @@ static __always_inline bool window_sent(struct window *window,
 					struct window_sharing *sharing,
 					struct window_data *data)
 {
-	u64 silence;
 	u32 end;
 
 	data->held = window->limited || window->near;
@@ -965,9 +981,7 @@ static __always_inline bool window_sent(struct window *window,
 			window->pending = (u64)end << 32 |
 					  (window_time(data->departure) | 1);
 	}
-	silence = (u64)window_rtt(window) << WINDOW_TIME_SHIFT;
-	silence = fp_max64(2 * silence, WINDOW_SILENCE);
-	if (window->silent || data->ticks <= window->heard + silence)
+	if (window->silent || !window_misses(window, data))
 		return false;
 	window->silent = 1;
 	return true;

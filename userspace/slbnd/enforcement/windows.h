@@ -28,8 +28,8 @@ struct windows_config {
  * @lowered: acknowledgements whose window was lowered
  * @unknown: connections with a session that are left alone: their SYNs were not seen, or
  *	they are signed, of MPTCP, or excepted
- * @silent: connections whose acknowledgements were found to return by another
- *	router
+ * @silent: how often the acknowledgements of a connection were found to return by
+ *	another router
  */
 struct windows_sums {
 	u64 lowered;
