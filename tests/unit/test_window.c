@@ -597,6 +597,47 @@ UNIT_TEST(loop_counts_octets)
 	assert_int_equal(correct_after(2 * MEGA, 20 * MEGA), 0);
 }
 
+/* Two CPUs end the same round: it counts once. */
+UNIT_TEST(round_ends_once)
+{
+	struct window_data data = {
+		.now = 2 * SECOND,
+		.shared = 1,
+		.rate = 20 * MEGA,
+		.assigned = 20 * MEGA,
+		.sequence = 100 * MSS,
+		.length = MSS,
+		.mss = MSS,
+		.headers = HEADERS,
+	};
+	struct window_sharing sharing = {}, before;
+	struct window window;
+	u32 round, n;
+
+	establish(&window, 7, 0);
+	for (round = 1; round <= 4; round++) {
+		for (n = 0; n < 8; n++, data.sequence += MSS) {
+			data.now += 3 * MS;
+			data.ticks = data.departure = data.now;
+			window_sent(&window, &sharing, &data);
+		}
+		window_turn(&sharing, data.now);
+		before = sharing;
+		window_turn(&sharing, data.now + 1);
+		assert_memory_equal(&sharing, &before, sizeof(sharing));
+		assert_int_equal(sharing.connections[1], round > 1);
+		assert_true(sharing.least[1] < WINDOW_WORK_MAX);
+	}
+	window_sent(&window, &sharing, &data);
+	assert_int_equal(window.extra, 0);
+	/* Nor does one whose clock is a little behind. */
+	sharing.segments = WINDOW_LOOP;
+	data.now = data.ticks = sharing.since - 1;
+	round = sharing.round;
+	window_sent(&window, &sharing, &data);
+	assert_int_equal(sharing.round, round);
+}
+
 /*
  * Most of a window was in flight, and then nothing for 50 ms: once, by the sender itself (BBR does
  * so each 10 s), or in each round, as what it sends next is on its way from the host.

@@ -343,7 +343,8 @@ struct window {
  *
  * The demand is derived from @reached, @limited and @elsewhere (demand.h), the ceiling
  * from all others of the last six (ceiling.h). All of these only grow. CPUs that send
- * packets of one session at once may lose a few octets of them.
+ * packets of one session at once may lose a few octets of them, and a few packets and
+ * connections of a round. If two of them end a round, it counts once: window_turn().
  */
 struct window_sharing {
 	u64 since;
@@ -787,20 +788,38 @@ static __always_inline void window_count(const struct window *window,
 	sharing->limited += waits ? reached : 0;
 }
 
-/* A round of a session ends. */
+/*
+ * A round of a session ends. Two CPUs may find that at once. If the second one turned again,
+ * it would take the new round, of nothing, for the last one: all windows would shrink. So it
+ * returns if the new round has no packet yet. If not even that is visible to it, it has read
+ * what the first one has, and writes the same. BPF has no atomic exchange without -mcpu=v3.
+ */
 WINDOW_PART int window_turn(struct window_sharing *sharing, u64 now)
 {
+	u32 connections, round;
+	u64 missed, least;
+
 	if (!sharing)
 		return 0;
-	sharing->connections[1] = sharing->connections[0];
-	sharing->connections[0] = 0;
-	sharing->least[1] = sharing->least[0];
+	round = sharing->round;
+	connections = sharing->connections[0];
+	missed = sharing->missed[0];
+	window_reload();
+	/* Read last, and written first. */
+	least = sharing->least[0];
+	if (least == WINDOW_WORK_MAX)
+		return 0;
 	sharing->least[0] = WINDOW_WORK_MAX;
-	sharing->missed[1] = sharing->missed[0];
-	sharing->missed[0] = 0;
+	window_reload();
 	sharing->segments = 0;
 	sharing->since = now;
-	sharing->round++;
+	sharing->connections[0] = 0;
+	sharing->missed[0] = 0;
+	sharing->connections[1] = connections;
+	sharing->least[1] = least;
+	sharing->missed[1] = missed;
+	window_reload();
+	sharing->round = round + 1;
 	return 0;
 }
 
@@ -848,7 +867,8 @@ static __always_inline bool window_ends(const struct window *window,
 {
 	u64 rtt = (u64)window_rtt(window) << WINDOW_TIME_SHIFT;
 
-	return data->now - sharing->since > fp_max64(rtt, WINDOW_BURST) &&
+	/* Another CPU may have begun it a little later. */
+	return data->now > sharing->since + fp_max64(rtt, WINDOW_BURST) &&
 	       sharing->segments >= WINDOW_LOOP;
 }
 
