@@ -286,6 +286,20 @@ def test_signed_and_multipath_connections_are_left_alone(
         assert field == wire.opened == 60000 and made.read_windows().unknown == unknown + 1
 
 
+def test_left_alone_counts_once_with_a_session(both: tuple[Chain, Enforcer]) -> None:
+    """A detected flow has none at first, and may never get one."""
+    net, made = both
+    wire = Wire(net, (HOST, next(_ports)))
+    unknown = made.read_windows().unknown
+    wire.connect(USUAL + MD5, USUAL + MD5)
+    assert wire.window(60000) == wire.window(60000) == 60000
+    assert made.read_windows().unknown == unknown
+    made.set(wire.session, RATE)
+    for _ in range(3):
+        assert wire.window(60000) == 60000
+        assert made.read_windows().unknown == unknown + 1
+
+
 def test_ipv6_with_authentication_header(net: Chain, made: Enforcer) -> None:
     """AH protects the whole packet: its receiver would drop one that is changed."""
     wire = Wire(net, ("fd07::1", 1000), ("fd08::1", 2000))

@@ -343,16 +343,23 @@ __noinline int windows_begin(void)
 	window = &entry->window;
 	*window = (struct window){};
 	known = window_begin(window, &entry->start, get_ticks());
-	if (!known || is_excepted(&entry->key, entry->key.source) ||
-	    is_excepted(&entry->key, entry->key.destination)) {
-		window->known = 0;
-		__sync_fetch_and_add(&windows_unknown, 1);
-	}
 	entry->start.seen = 0;
+	if (known && !is_excepted(&entry->key, entry->key.source) &&
+	    !is_excepted(&entry->key, entry->key.destination))
+		return 0;
+	window->known = 0;
+	/* Without a session it is forgotten, until windows_miss() counts it. */
+	if (scratch->slot == NO_FLOW)
+		entry->key.rest = 0;
+	else
+		__sync_fetch_and_add(&windows_unknown, 1);
 	return 0;
 }
 
-/* Data of a session whose SYNs were not seen: nothing is kept of others. */
+/*
+ * Data of a session whose SYNs were not seen, or whose connection is left alone, and had no
+ * session before: nothing is kept of others.
+ */
 __noinline int windows_miss(void)
 {
 	struct scratch *scratch = get_scratch();
