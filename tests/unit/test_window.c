@@ -5,6 +5,8 @@
  */
 #include "unit.h"
 
+#include <string.h>
+
 #include "userspace/slbnd/enforcement/window.h"
 
 #define US 1000ULL
@@ -1142,8 +1144,11 @@ UNIT_TEST(random_walks_keep_the_rules)
 
 /* --- a pacer -------------------------------------------------------------- */
 
-#define SIM_CONNECTIONS 8
-#define SIM_EVENTS 8192
+#define SIM_CONNECTIONS 40
+#define SIM_EVENTS 16384
+/* What small connections send, octets, and how often, ns. */
+#define SIM_SMALL 100
+#define SIM_PAUSE (15 * MS)
 
 /**
  * struct path - what the model of a path has
@@ -1177,9 +1182,16 @@ struct path {
 	u64 reads;
 };
 
-/* @small: the end of the last short segment */
+/**
+ * struct sim_connection - a sender and its receiver
+ * @small: the end of the last short segment
+ * @rare: it sends SIM_SMALL octets each SIM_PAUSE
+ * @sent: octets on the wire, since the start of the observation
+ */
 struct sim_connection {
 	struct window window;
+	bool rare;
+	u64 sent;
 	u32 next;
 	u32 una;
 	u32 right;
@@ -1190,7 +1202,8 @@ struct sim_connection {
 
 /*
  * Data that end at @number arrive at the router or the receiver, whose application reads;
- * an acknowledgment of @number arrives at the router, or at the sender, which may send @length more.
+ * an acknowledgment of @number arrives at the router, or at the sender, which may send @length more;
+ * a small connection sends.
  */
 enum sim_kind {
 	SIM_SENT,
@@ -1198,6 +1211,7 @@ enum sim_kind {
 	SIM_READ,
 	SIM_ACK,
 	SIM_GRANT,
+	SIM_RARE,
 };
 
 struct sim_event {
@@ -1210,6 +1224,7 @@ struct sim_event {
 
 struct sim {
 	const struct path *path;
+	u32 small; /* connections behind those of the path, which are rare */
 	struct sim_connection connections[SIM_CONNECTIONS];
 	struct window_sharing sharing;
 	struct sim_event events[SIM_EVENTS];
@@ -1222,6 +1237,7 @@ struct sim {
 	u64 waits[256]; /* by 1/4 ms */
 	u64 packets;
 	u64 segments;
+	u64 longest; /* wait, ns */
 };
 
 /* The receiver's window: four times what the path needs, and 64 kB. */
@@ -1296,8 +1312,10 @@ static void sim_pass(struct sim *sim, u32 number, u32 end, u32 octets)
 	if (!sim->since)
 		return;
 	sim->sent += sim->length;
+	to->sent += sim->length;
 	sim->segments += segments;
 	sim->packets++;
+	sim->longest = fp_max64(sim->longest, data.departure - sim->now);
 	n = fp_min64((data.departure - sim->now) / (MS / 4), 255);
 	sim->waits[n]++;
 }
@@ -1336,6 +1354,8 @@ static void sim_fill(struct sim *sim, u32 number)
 	u32 burst = path->burst * MSS, written = sim_written(sim);
 	u32 room;
 
+	if (from->rare)
+		return;
 	while ((s32)(from->right - from->next) >= (s32)burst &&
 	       from->next + burst <= written)
 		sim_send(sim, number, burst);
@@ -1348,12 +1368,17 @@ static void sim_fill(struct sim *sim, u32 number)
 	from->small = from->next;
 }
 
+static u32 sim_count(const struct sim *sim)
+{
+	return sim->path->connections + sim->small;
+}
+
 /* Applications write 20 times in a round trip, which is an event of no connection. */
 static void sim_write(struct sim *sim)
 {
 	u32 n;
 
-	for (n = 0; n < sim->path->connections; n++)
+	for (n = 0; n < sim_count(sim); n++)
 		sim_fill(sim, n);
 	sim_add(sim, sim->now + sim->path->rtt / 20, n, 0, 0, SIM_SENT);
 }
@@ -1363,7 +1388,7 @@ static void sim_timeout(struct sim *sim)
 {
 	u32 n;
 
-	for (n = 0; n < sim->path->connections; n++) {
+	for (n = 0; n < sim_count(sim); n++) {
 		sim->connections[n].unacked = 0;
 		sim_add(sim, sim->now + 40 * MS, n,
 			sim->connections[n].received, 0, SIM_ACK);
@@ -1418,7 +1443,9 @@ static void sim_receive(struct sim *sim, const struct sim_event *event)
 	to->unacked += event->number - to->received;
 	to->received = event->number;
 	/* Linux acknowledges at once if the window that it offers has not become smaller. */
-	if (path->reads ? !one_in(8) : to->unacked <= (path->delayed - 1) * MSS)
+	if (path->reads ? !one_in(8) :
+	    to->rare	? false :
+			  to->unacked <= (path->delayed - 1) * MSS)
 		return;
 	sim_acknowledge(sim, event);
 }
@@ -1442,13 +1469,17 @@ static void sim_event(struct sim *sim, const struct sim_event *event)
 		return;
 	case SIM_GRANT:
 		sim_grant(sim, number, event->number, event->length);
+		return;
+	case SIM_RARE:
+		if (!sim->connections[number].rare)
+			return;
+		sim_send(sim, number, SIM_SMALL);
+		sim_add(sim, event->at + SIM_PAUSE, number, 0, 0, SIM_RARE);
 	}
 }
 
 static void sim_run(struct sim *sim, u64 until)
 {
-	const struct path *path = sim->path;
-
 	while (sim->now < until) {
 		struct sim_event event;
 
@@ -1457,28 +1488,44 @@ static void sim_run(struct sim *sim, u64 until)
 		event = sim_next(sim);
 		sim->now = fp_max64(sim->now, event.at);
 		unit_step++;
-		if (event.connection == path->connections)
+		if (event.connection == sim_count(sim))
 			sim_write(sim);
 		else
 			sim_event(sim, &event);
 	}
 }
 
-static void sim_begin(struct sim *sim, const struct path *path)
+static void sim_open(struct sim *sim, u32 n)
+{
+	struct sim_connection *each = &sim->connections[n];
+
+	begin(&each->window, WINDOW_HOST, syn_options(BOTH, 7, 1460),
+	      syn_options(WINDOW_SCALED, sim->path->scale, 1460));
+	each->right = 20 * MSS;
+}
+
+static void sim_begin_with(struct sim *sim, const struct path *path, u32 small)
 {
 	u32 n;
 
-	*sim = (struct sim){ .path = path, .now = SECOND };
-	for (n = 0; n < path->connections; n++) {
-		struct sim_connection *each = &sim->connections[n];
-
-		begin(&each->window, WINDOW_HOST, syn_options(BOTH, 7, 1460),
-		      syn_options(WINDOW_SCALED, path->scale, 1460));
-		each->right = 20 * MSS;
-		sim_fill(sim, n);
+	*sim = (struct sim){ .path = path, .now = SECOND, .small = small };
+	for (n = 0; n < sim_count(sim); n++) {
+		sim_open(sim, n);
+		if (n < path->connections) {
+			sim_fill(sim, n);
+			continue;
+		}
+		sim->connections[n].rare = true;
+		sim_add(sim, sim->now + n * SIM_PAUSE / SIM_CONNECTIONS, n, 0,
+			0, SIM_RARE);
 	}
 	if (path->application)
 		sim_write(sim);
+}
+
+static void sim_begin(struct sim *sim, const struct path *path)
+{
+	sim_begin_with(sim, path, 0);
 }
 
 /*
@@ -1583,6 +1630,142 @@ UNIT_TEST(pacer_is_short_and_full)
 		if (path.scale <= 10)
 			CHECK(mean > 0.95 * (MSS + HEADERS), "path %u: %g", n,
 			      mean);
+	}
+}
+
+/* What the largest of the senders that have more sent, as a multiple of the smallest. */
+static double sim_unequal(const struct sim *sim)
+{
+	u64 least = ~0ULL, most = 0;
+	u32 n;
+
+	for (n = 0; n < sim_count(sim); n++) {
+		if (sim->connections[n].rare)
+			continue;
+		least = fp_min64(least, sim->connections[n].sent);
+		most = fp_max64(most, sim->connections[n].sent);
+	}
+	return (double)most / least;
+}
+
+/*
+ * Small connections leave the rest to those that have more, which share it as without them, and
+ * their packets wait as long.
+ */
+UNIT_TEST(small_ones_leave_the_rest)
+{
+	static const struct path paths[] = {
+		{ 20 * MEGA, 20 * MS, 0, 2, 7, 1, 1, 0, 0, 0, 0, 0 },
+		{ 20 * MEGA, 20 * MS, 0, 2, 10, 1, 1, 0, 0, 0, 0, 0 },
+		{ 20 * MEGA, 20 * MS, 0, 2, 7, 2, 1, 0, 0, 0, 0, 0 },
+		{ 20 * MEGA, 40 * MS, 0, 2, 7, 4, 1, 0, 0, 0, 0, 0 },
+		{ 10 * MEGA, 100 * MS, 0, 2, 7, 1, 1, 0, 0, 0, 0, 0 },
+		{ 50 * MEGA, 5 * MS, 0, 2, 7, 1, 1, 0, 0, 0, 0, 0 },
+		{ 20 * MEGA, 20 * MS, 0, 2, 7, 1, 1, 0, 0, 0, 2 * MS, 0 },
+		{ 20 * MEGA, 40 * MS, 0, 2, 7, 3, 1, 0, 0, 0, 20 * MS, 0 },
+		{ 20 * MEGA, 20 * MS, 5 * MS, 2, 7, 1, 1, 0, 0, 0, 0, 0 },
+		{ 200 * MEGA, 40 * MS, 0, 2, 7, 1, 1, 0, 0, 0, 0, 0 },
+		{ 200 * MEGA, 40 * MS, 0, 16, 7, 2, 8, 0, 0, 0, 0, 0 },
+	};
+	static const u32 small[] = { 0, 3, 10, 30 };
+	static struct sim sim;
+	u32 n;
+
+	for (n = 0; n < ARRAY_SIZE(paths) * ARRAY_SIZE(small); n++) {
+		const struct path *path = &paths[n / ARRAY_SIZE(small)];
+		u64 segment = (MSS + HEADERS) * 8 * SECOND / path->rate;
+		u32 others = small[n % ARRAY_SIZE(small)];
+		double used, mean, unequal;
+		/* They may send at the same time. */
+		u64 together = others * (SIM_SMALL + HEADERS) * 8 * SECOND /
+			       path->rate;
+		u64 median, most;
+
+		sim_begin_with(&sim, path, others);
+		sim_run(&sim, 8 * SECOND);
+		used = sim_observe(&sim, &median, &most, &mean);
+		unequal = sim_unequal(&sim);
+		print_message(
+			"# %3llu Mbit/s %3llu ms, %u connections and %2u: %.3f, %5.2f %5.2f ms, segment %.2f ms, unequal by %.2f\n",
+			path->rate / MEGA, path->rtt / MS, path->connections,
+			others, used, median / 1e6, most / 1e6, segment / 1e6,
+			unequal);
+		CHECK(used > 0.97 && used < 1.01, "path %u: %g", n, used);
+		CHECK(median <= fp_max(2, path->delayed / 2) * segment +
+					path->jitter + together / 2,
+		      "path %u: %llu", n, median);
+		CHECK(most <= (path->connections + path->delayed + 1) *
+					      segment +
+				      path->jitter + together + MS / 4,
+		      "path %u: %llu", n, most);
+		CHECK(unequal < 1.7, "path %u: %g", n, unequal);
+	}
+}
+
+/*
+ * One connection has filled its window for some time. Another one or all of the others, which
+ * were small, or open now, have more from now on. For how long does a packet wait, at most, ns?
+ */
+static u64 sim_grow(struct sim *sim, const struct path *path, u32 others,
+		    u32 count, bool opens)
+{
+	u32 n;
+
+	sim_begin_with(sim, path, opens ? 0 : others);
+	sim->small = others;
+	for (n = path->connections; n < sim_count(sim); n++) {
+		if (opens)
+			sim_open(sim, n);
+		/* As in windows.bpf.h, the SYN's window is that of the session. */
+		sim->connections[n].right = WINDOW_LEAST * MSS;
+		sim->connections[n].window.right = WINDOW_LEAST * MSS;
+		sim->connections[n].window.opened = 1;
+	}
+	sim->small = opens ? 0 : others;
+	sim_run(sim, 8 * SECOND);
+	sim->small = others;
+	sim->longest = 0;
+	sim->since = sim->now;
+	for (n = 1; n <= count; n++) {
+		sim->connections[n].rare = false;
+		sim_fill(sim, n);
+	}
+	sim_run(sim, sim->now + SECOND);
+	return sim->longest;
+}
+
+/* They may build no longer queue than as many new ones, and get their share. */
+UNIT_TEST(small_ones_may_grow)
+{
+	static const struct path paths[] = {
+		{ 20 * MEGA, 20 * MS, 0, 2, 7, 1, 1, 0, 0, 0, 0, 0 },
+		{ 100 * MEGA, 40 * MS, 0, 2, 7, 1, 1, 0, 0, 0, 0, 0 },
+	};
+	static const u32 small[] = { 1, 3, 10, 30 };
+	static struct sim sim;
+	u32 n, each;
+
+	for (n = 0; n < ARRAY_SIZE(paths) * ARRAY_SIZE(small); n++) {
+		const struct path *path = &paths[n / ARRAY_SIZE(small)];
+		u32 others = small[n % ARRAY_SIZE(small)];
+		u64 one, all, opened;
+		double unequal;
+
+		opened = sim_grow(&sim, path, others, others, true);
+		all = sim_grow(&sim, path, others, others, false);
+		one = sim_grow(&sim, path, others, 1, false);
+		for (each = 0; each < sim_count(&sim); each++)
+			sim.connections[each].sent = 0;
+		sim_run(&sim, sim.now + 2 * SECOND);
+		unequal = sim_unequal(&sim);
+		print_message(
+			"# %3llu Mbit/s, %2u others: waits of %5.2f ms; if all grow, %5.2f, and if all are new, %5.2f; unequal by %.2f\n",
+			path->rate / MEGA, others, one / 1e6, all / 1e6,
+			opened / 1e6, unequal);
+		CHECK(all <= opened + opened / 10, "path %u: %llu, %llu", n,
+		      all, opened);
+		CHECK(one <= opened + opened / 10, "path %u: %llu", n, one);
+		CHECK(unequal < 2.5, "path %u: %g", n, unequal);
 	}
 }
 

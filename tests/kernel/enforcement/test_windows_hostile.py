@@ -421,7 +421,7 @@ def test_flood_of_many_neighbours(net: Chain, made: Enforcer) -> None:
 
 
 def test_memory_does_not_grow(net: Chain, made: Enforcer) -> None:
-    """An entry has 224 octets, and there is one for each place of the table of connections."""
+    """An entry has 232 octets, and there is one for each place of the table of connections."""
 
     def maps() -> set[tuple[str, ...]]:
         names = ("map_type", "value_size", "max_entries", "memlock")
@@ -434,7 +434,7 @@ def test_memory_does_not_grow(net: Chain, made: Enforcer) -> None:
         return found
 
     before = maps()
-    assert {each[1:3] for each in before} >= {("224", str(PLACES)), ("48", str(STARTS))}
+    assert {each[1:3] for each in before} >= {("232", str(PLACES)), ("48", str(STARTS))}
     flood(net, 0, 2 * PLACES, NEIGHBOUR, PEER, SYN | ACK)
     assert maps() == before
 

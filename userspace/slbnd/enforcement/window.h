@@ -21,6 +21,13 @@
  * nor measures data and acknowledgments between host and router: if these may
  * limit a sender, the window grows slowly.
  *
+ * The connections of a session share its rate. If each that sends counted for an equal
+ * share, a few small ones would take most of it from one that has more. So each counts
+ * for the part of its share that it fills, and the others divide the rest. It counts in
+ * full until that is known, and never for more: whatever a host pretends, the others
+ * have their equal shares. A window that others leave room for is granted as it is
+ * filled, and what all of them would have if none left any, at once.
+ *
  * What the sender was granted is kept (RFC 9293, 3.8.6): the right edge, the highest
  * sequence number that it may send, never moves back by more than the unit of the
  * window field, which cannot express less (RFC 7323, 2.4). A window is never above the
@@ -138,6 +145,9 @@
 /* Without a rate, what was acknowledged in so long counts, and as much before, ns. */
 #define WINDOW_LATELY 250000000ULL
 
+/* A share of a session has so many parts. */
+#define WINDOW_PARTS 128U
+
 /* Segments in a round of the loop, at least. */
 #define WINDOW_LOOP 8
 
@@ -251,11 +261,14 @@ struct window_start {
  * @sent: the highest sequence number that was sent
  * @extra: what the loop adds to the window, octets
  * @size: octets that it may have in flight
- * @own: the same without the ceiling
+ * @own: the same without the ceiling, and if all of its session's connections that send
+ *	fill their windows
  * @round: of struct window_sharing, when it last sent data
  * @since: without a rate: when it began to count what is acknowledged
  * @from: the acknowledgment then
  * @passed: octets that were acknowledged as long before
+ * @shares: that these connections fill, and its own; in 1 / WINDOW_PARTS
+ * @part: of its share that it filled when it joined @round, as it counts in @shares of others
  * @others: other connections of its session that send
  * @mss: octets of its full segments; until it sent one, what its SYNs announced
  * @headers: octets of headers of a segment on the wire
@@ -300,6 +313,7 @@ struct window {
 	u32 since;
 	u32 from;
 	u32 passed;
+	u32 shares;
 	u16 others;
 	u16 mss;
 	u16 headers;
@@ -319,6 +333,7 @@ struct window {
 	u8 chosen;
 	u8 opened;
 	u8 dry;
+	u8 part;
 };
 
 /**
@@ -327,6 +342,7 @@ struct window {
  * @round: its number
  * @segments: sent in it
  * @connections: that sent in it, and in the one before
+ * @shares: that they fill, in it and in the one before; in 1 / WINDOW_PARTS
  * @least: least that waited in the pacer, in it and in the one before; in
  *	1 / WINDOW_WORK octets, at the rate of that time, which may be another one by now
  * @missed: what the pacer did not send as windows held data back; the same
@@ -351,6 +367,7 @@ struct window_sharing {
 	u32 round;
 	u32 segments;
 	u32 connections[2];
+	u32 shares[2];
 	u64 least[2];
 	u64 missed[2];
 	u64 reached;
@@ -644,15 +661,27 @@ static __always_inline u32 window_rtt(const struct window *window)
 	return before && before < now ? before : now;
 }
 
+/* The shares that there would be if all connections of the session filled theirs. */
+static inline u32 window_all(const struct window *window)
+{
+	return (window->others + 1U) * WINDOW_PARTS;
+}
+
+/* The shares that are filled; all, until the connection has joined a round. */
+static inline u32 window_filled(const struct window *window)
+{
+	return window->shares ?: window_all(window);
+}
+
 /* Octets of the connection's share of a rate in flight without its reserve. */
 WINDOW_PART u64 window_in_flight(const struct window *window, u64 rate,
-				 u64 time)
+				 u64 time, u32 shares)
 {
 	u64 wire;
 
-	if (!window)
+	if (!window || !shares)
 		return 0;
-	wire = window_octets(rate, time) / (window->others + 1U);
+	wire = window_octets(rate, time) * WINDOW_PARTS / shares;
 	return fp_min64(wire * window->mss / (window->mss + window->headers),
 			WINDOW_MAX);
 }
@@ -675,24 +704,38 @@ static __always_inline bool window_queues(struct window *window, u32 now)
 	return now - window->queued < WINDOW_DRAIN >> WINDOW_TIME_SHIFT;
 }
 
+/* What the loop may add to a window at a rate, at most: see @rtt_most. */
+WINDOW_PART s64 window_most(const struct window *window, u64 rate, u32 shares)
+{
+	u64 bdp, longest;
+	u32 rtt;
+
+	if (!window)
+		return 0;
+	rtt = window_rtt(window);
+	bdp = window_in_flight(window, rate, rtt, shares);
+	longest = window_in_flight(window, rate, fp_max(rtt, window->rtt_most),
+				   shares);
+	return 2 * longest - bdp;
+}
+
 /* The loop: correct the window by what was observed in the last round. */
 WINDOW_PART int window_correct(struct window *window,
 			       const struct window_sharing *sharing)
 {
-	u64 bdp, longest, missed, least;
+	u64 bdp, missed, least;
 	s64 extra, most, lowest;
+	u32 shares;
 	bool dry;
-	u32 rtt;
 
 	if (!window || !sharing)
 		return 0;
-	rtt = window_rtt(window);
-	bdp = window_in_flight(window, window->rate, rtt);
-	longest = window_in_flight(window, window->rate,
-				   fp_max(rtt, window->rtt_most));
+	shares = window_filled(window);
+	bdp = window_in_flight(window, window->rate, window_rtt(window),
+			       shares);
 	missed = sharing->missed[1] / WINDOW_WORK;
 	least = sharing->least[1] / WINDOW_WORK;
-	most = 2 * longest - bdp;
+	most = window_most(window, window->rate, shares);
 	lowest = -(s64)(bdp / 2);
 	extra = window->extra;
 	/* A sender may make a single pause by itself, as BBR does. */
@@ -702,13 +745,15 @@ WINDOW_PART int window_correct(struct window *window,
 	if (window_queues(window, window_time(sharing->since) | 1))
 		missed = 0;
 	if (missed && window->limited)
-		extra += fp_min64(missed, WINDOW_MAX) / 2 /
-			 (window->others + 1U);
+		extra += fp_min64(missed, WINDOW_MAX) / 2 * WINDOW_PARTS /
+			 shares;
 	else if (dry && window->dry)
-		extra += fp_min64(missed / (window->others + 1U), bdp / 8);
+		extra += fp_min64(fp_min64(missed, WINDOW_MAX) * WINDOW_PARTS /
+					  shares,
+				  bdp / 8);
 	else if (!missed && least > window->mss + window->headers)
 		extra -=
-			fp_min64(least, WINDOW_MAX) / 2 / (window->others + 1U);
+			fp_min64(least, WINDOW_MAX) / 2 * WINDOW_PARTS / shares;
 	if (extra > most)
 		extra = most;
 	if (extra < lowest)
@@ -796,13 +841,14 @@ static __always_inline void window_count(const struct window *window,
  */
 WINDOW_PART int window_turn(struct window_sharing *sharing, u64 now)
 {
-	u32 connections, round;
+	u32 connections, shares, round;
 	u64 missed, least;
 
 	if (!sharing)
 		return 0;
 	round = sharing->round;
 	connections = sharing->connections[0];
+	shares = sharing->shares[0];
 	missed = sharing->missed[0];
 	window_reload();
 	/* Read last, and written first. */
@@ -814,8 +860,10 @@ WINDOW_PART int window_turn(struct window_sharing *sharing, u64 now)
 	sharing->segments = 0;
 	sharing->since = now;
 	sharing->connections[0] = 0;
+	sharing->shares[0] = 0;
 	sharing->missed[0] = 0;
 	sharing->connections[1] = connections;
+	sharing->shares[1] = shares;
 	sharing->least[1] = least;
 	sharing->missed[1] = missed;
 	window_reload();
@@ -823,21 +871,47 @@ WINDOW_PART int window_turn(struct window_sharing *sharing, u64 now)
 	return 0;
 }
 
+/*
+ * Which part of its share does a connection fill, by what it has in flight? All of it until that
+ * is known. One that is at the edge of its window will use what it was granted. Others may have
+ * half more in flight in a moment.
+ */
+static __always_inline u32 window_fill(const struct window *window)
+{
+	u32 size = window->size, used = window->sent - window->ack;
+
+	used += used / 2;
+	if (window->limited || window->near)
+		used = window->right - window->ack;
+	if (!window->acked || used >= size)
+		return WINDOW_PARTS;
+	return (u64)used * WINDOW_PARTS / size;
+}
+
 /* A connection sends the first data in a round. */
 WINDOW_PART int window_join(struct window *window,
 			    struct window_sharing *sharing)
 {
-	u32 count;
+	u32 count, part, before, shares;
 
 	if (!window || !sharing)
 		return 0;
+	part = window_fill(window);
+	/* What it had in the round before is not of others. */
+	before = window->round + 1 == sharing->round ? window->part : 0;
+	before = fp_min(before, sharing->shares[1]);
+	shares = fp_max(sharing->shares[0], sharing->shares[1] - before);
+	shares += WINDOW_PARTS;
 	window->round = sharing->round;
+	window->part = part;
+	sharing->shares[0] += part;
 	sharing->connections[0]++;
 	count = fp_max(sharing->connections[0], sharing->connections[1]);
 	count = fp_min(count - 1, 65535);
-	if (count != window->others)
+	if (count != window->others || shares != window->shares)
 		window->changes++;
 	window->others = count;
+	window->shares = shares;
 	window_correct(window, sharing);
 	window->near = window->near << 1 & 3;
 	return 0;
@@ -1106,26 +1180,30 @@ WINDOW_PART u32 window_least(const struct window *window)
 	if (!window)
 		return 0;
 	patience = window_in_flight(window, window->assigned,
-				    WINDOW_PATIENCE >> WINDOW_TIME_SHIFT);
+				    WINDOW_PATIENCE >> WINDOW_TIME_SHIFT,
+				    window_all(window));
 	return patience < WINDOW_SEGMENTS * window->mss ? WINDOW_LEAST :
 							  WINDOW_SEGMENTS;
 }
 
-/* Octets that a connection needs in flight at a rate. */
-WINDOW_PART u32 window_need(const struct window *window, u64 rate)
+/* Octets that a connection needs in flight at one of so many shares of a rate. */
+WINDOW_PART u32 window_need(const struct window *window, u64 rate, u32 shares)
 {
 	u64 reserve, burst;
-	s64 size;
+	s64 size, most;
 
 	if (!window)
 		return 0;
 	reserve = WINDOW_RESERVE * window->mss;
 	burst = WINDOW_BURST >> WINDOW_TIME_SHIFT;
 	if (window->merged)
-		reserve = fp_max64(reserve,
-				   window_in_flight(window, rate, burst));
-	size = window_in_flight(window, rate, window_rtt(window)) + reserve;
-	size += window->extra;
+		reserve = fp_max64(
+			reserve, window_in_flight(window, rate, burst, shares));
+	size = window_in_flight(window, rate, window_rtt(window), shares);
+	size += reserve;
+	/* It may be that of a larger share. */
+	most = window_most(window, rate, shares);
+	size += window->extra > most ? most : window->extra;
 	if (size < (s64)window->least * window->mss)
 		size = window->least * window->mss;
 	return fp_min64(size, WINDOW_MAX);
@@ -1139,24 +1217,39 @@ WINDOW_PART int window_choose(struct window *window)
 	/* First: it may change meanwhile. */
 	window->chosen = window->changes;
 	window->least = window_least(window);
-	window->size = window_need(window, window->rate);
+	window->size = window_need(window, window->rate, window_filled(window));
 	window->own = window->size;
-	if (window->assigned < window->rate)
-		window->own = window_need(window, window->assigned);
+	if (window->assigned < window->rate ||
+	    window_filled(window) < window_all(window))
+		window->own = window_need(window, window->assigned,
+					  window_all(window));
 	return 0;
 }
 
 /*
  * Octets that a connection may have in flight. A ceiling grants twice as much as it had in
- * flight: @flight.
+ * flight. What other connections leave is granted as it is filled, too, but twice as much in a
+ * round trip, as in slow start, even if the sender fills it at each acknowledgment: all may grow
+ * at once. What is filled by a quarter is kept, as hosts may be far from the router.
  */
-static inline u32 window_size(const struct window *window, u32 flight)
+static inline u32 window_size(const struct window *window,
+			      const struct window_ack *ack)
 {
-	u32 size = window->size;
+	u32 size = window->size, own = window->own, flight = ack->flight;
+	u32 granted, passed, more;
 
-	if (window->own >= size || flight >= size)
+	if (own >= size || flight >= size)
 		return size;
-	return fp_max(window->own, fp_min(size, 2 * flight));
+	more = fp_min64(2ULL * flight, size);
+	if (window->assigned < window->rate)
+		return fp_max(own, more);
+	/* Before this acknowledgment, and what it acknowledges. */
+	granted = window->right - window->sent + flight;
+	passed = (u32)ack->ack - window->sent + flight;
+	more = fp_min64(more, (u64)granted + passed);
+	if (window->near)
+		more = fp_max(more, granted);
+	return fp_max(own, fp_min(size, more));
 }
 
 /*
@@ -1169,7 +1262,7 @@ static __always_inline u32 window_edge(const struct window *window,
 {
 	u32 from = window->sent, arrived = ack->arrived, ahead, edge;
 
-	edge = arrived + window_size(window, ack->flight);
+	edge = arrived + window_size(window, ack);
 	if (window->lowered && (s32)(window->right - from) >= window->mss)
 		from = window->right;
 	ahead = edge - from;
@@ -1229,7 +1322,8 @@ WINDOW_PART u32 window_share_size(const struct window *window, u64 share)
 	if (!share || !rtt)
 		return WINDOW_MAX;
 	size = window_in_flight(window, share,
-				rtt + (WINDOW_HOLD >> WINDOW_TIME_SHIFT));
+				rtt + (WINDOW_HOLD >> WINDOW_TIME_SHIFT),
+				window_all(window));
 	size += WINDOW_RESERVE * window->mss;
 	return fp_min64(fp_max64(size, WINDOW_BEGIN * window->mss), WINDOW_MAX);
 }
