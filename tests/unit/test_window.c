@@ -840,6 +840,97 @@ UNIT_TEST(small_segments_get_room_for_full_ones)
 	assert_int_equal(window.mss, 1460);
 }
 
+/*
+ * A connection sends @count full segments of @before octets, and then of @after, at 1 Mbit/s; its
+ * window, octets.
+ */
+static u32 change_segments(u32 before, u32 after, u32 count, u32 *mss)
+{
+	struct window_sharing sharing = {};
+	struct window_data data = {
+		.now = SECOND,
+		.shared = 1,
+		.rate = MEGA,
+		.assigned = MEGA,
+		.headers = HEADERS,
+	};
+	u32 n, field = 0, flight = 0;
+	struct window window;
+
+	begin(&window, WINDOW_HOST, syn_options(BOTH, 7, 8960),
+	      syn_options(BOTH, 7, 8960));
+	window.opened = 1;
+	window.right = 4 * before;
+	for (n = 0; n < 2 * count; n++) {
+		data.length = n < count ? before : after;
+		/* Senders split a segment that is longer than the window. */
+		data.length = fp_min64(data.length, window.right - window.ack);
+		data.mss = data.length;
+		while (flight + data.length <= window.right - window.ack) {
+			data.ticks = data.now;
+			data.departure = data.now;
+			window_sent(&window, &sharing, &data);
+			data.sequence += data.length;
+			flight += data.length;
+		}
+		data.now += fp_max64(10 * MS, flight * 8000);
+		field = acknowledge(&window, data.now, data.sequence, 65535);
+		flight = 0;
+	}
+	*mss = window.mss;
+	return field << 7;
+}
+
+/* A path's MTU changes: the least window is of the segments that there are. */
+UNIT_TEST(segments_become_shorter)
+{
+	u32 size, mss;
+
+	size = change_segments(8948, 8948, 50, &mss);
+	assert_int_equal(mss, 8948);
+	assert_in_range(size, 3 * 8948 - 127, 4 * 8948);
+	size = change_segments(8948, 1448, 50, &mss);
+	assert_int_equal(mss, 1448);
+	assert_in_range(size, 3 * 1448 - 127, 4 * 1448);
+	/* And longer again; and shorter from the start on. */
+	size = change_segments(1448, 8948, 50, &mss);
+	assert_int_equal(mss, 8948);
+	size = change_segments(1448, 1448, 50, &mss);
+	assert_int_equal(mss, 1448);
+	/* Less than any path has. */
+	size = change_segments(8948, 100, 50, &mss);
+	assert_int_equal(mss, WINDOW_MSS);
+}
+
+/* Who sends little at a time has room for a full segment nevertheless. */
+UNIT_TEST(small_segments_are_not_full)
+{
+	struct window_sharing sharing = {};
+	struct window_data data = {
+		.now = SECOND,
+		.shared = 1,
+		.rate = MEGA,
+		.assigned = MEGA,
+		.length = 100,
+		.mss = 100,
+		.headers = HEADERS,
+	};
+	struct window window;
+	u32 n;
+
+	establish(&window, 7, 0);
+	data.sequence = 100 * MSS;
+	for (n = 0; n < 1000; n++) {
+		data.now += 5 * MS;
+		data.ticks = data.departure = data.now;
+		window_sent(&window, &sharing, &data);
+		data.sequence += 100;
+		acknowledge(&window, data.now + MS, data.sequence, 65535);
+	}
+	assert_true(sharing.round > 100);
+	assert_int_equal(window.mss, MSS);
+}
+
 /* Words of a segment, and where these fields are. */
 #define SEGMENT_WORDS 20
 #define WINDOW 7

@@ -91,7 +91,7 @@ static void list_pinned(const struct rates *rates, struct bpf_map **maps)
 static void pin_path(char *path, size_t size, const char *pins,
 		     const struct bpf_map *map)
 {
-	snprintf(path, size, "%s/%s-11", pins, bpf_map__name(map));
+	snprintf(path, size, "%s/%s-12", pins, bpf_map__name(map));
 }
 
 static void remove_pins(const struct rates *rates, const char *pins)

@@ -148,6 +148,13 @@
 /* A share of a session has so many parts. */
 #define WINDOW_PARTS 128U
 
+/*
+ * Full segments are shorter, as after a change of the path's MTU, if the window was the limit in
+ * so many rounds in a row, and none of them had a longer one. Segments may be short in single
+ * ones, as edges are rounded to the unit, and the last ones of a write.
+ */
+#define WINDOW_SHORT 4
+
 /* Segments in a round of the loop, at least. */
 #define WINDOW_LOOP 8
 
@@ -272,6 +279,7 @@ struct window_start {
  * @others: other connections of its session that send
  * @mss: octets of its full segments; until it sent one, what its SYNs announced
  * @headers: octets of headers of a segment on the wire
+ * @longest: segment of these rounds: @shorter
  * @scale: of the window field
  * @known: the window may be lowered
  * @sack: both ends use SACK
@@ -287,6 +295,7 @@ struct window_start {
  * @full: it sent a full segment
  * @dry: the pacer ran empty in the last round, in which it had as much in
  *	flight
+ * @shorter: rounds in which the window was the limit since it sent a full segment
  * @least: segments of the least window
  * @changes: counts changes of what @size depends on, but for the round-trip time
  * @chosen: @changes for which @size was computed
@@ -317,6 +326,7 @@ struct window {
 	u16 others;
 	u16 mss;
 	u16 headers;
+	u16 longest;
 	u8 scale;
 	u8 known;
 	u8 sack;
@@ -334,6 +344,7 @@ struct window {
 	u8 opened;
 	u8 dry;
 	u8 part;
+	u8 shorter;
 };
 
 /**
@@ -888,6 +899,25 @@ static __always_inline u32 window_fill(const struct window *window)
 	return (u64)used * WINDOW_PARTS / size;
 }
 
+/*
+ * Are full segments shorter than they were? The least window has some of them, and would take too
+ * long. Not below what any path has: a window must have room for a longer one, to see it again.
+ */
+static __always_inline void window_shorten(struct window *window)
+{
+	if (window->longest >= window->mss) {
+		window->longest = 0;
+		window->shorter = 0;
+	} else if (window->limited && ++window->shorter >= WINDOW_SHORT) {
+		window->mss = fp_min(window->mss,
+				     fp_max(window->longest, WINDOW_MSS));
+		window->full = 1;
+		window->longest = 0;
+		window->shorter = 0;
+		window->changes++;
+	}
+}
+
 /* A connection sends the first data in a round. */
 WINDOW_PART int window_join(struct window *window,
 			    struct window_sharing *sharing)
@@ -896,6 +926,7 @@ WINDOW_PART int window_join(struct window *window,
 
 	if (!window || !sharing)
 		return 0;
+	window_shorten(window);
 	part = window_fill(window);
 	/* What it had in the round before is not of others. */
 	before = window->round + 1 == sharing->round ? window->part : 0;
@@ -1008,7 +1039,7 @@ static __always_inline bool window_opens(const struct window *window)
 }
 
 /* Count data in the round of their session. */
-static __always_inline void window_share(const struct window *window,
+static __always_inline void window_share(struct window *window,
 					 struct window_sharing *sharing,
 					 const struct window_data *data)
 {
@@ -1016,6 +1047,7 @@ static __always_inline void window_share(const struct window *window,
 	u64 missed = data->missed >> WINDOW_TIME_SHIFT;
 	u64 rate = data->rate ?: 1;
 
+	window->longest = fp_max(window->longest, data->mss);
 	sharing->segments++;
 	sharing->least[0] =
 		fp_min64(sharing->least[0], window_work(rate, wait));
