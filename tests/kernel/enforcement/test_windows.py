@@ -123,6 +123,38 @@ def test_connections_share_a_session(net: Chain, enforce_try: str) -> None:
         assert drops == 0 and delays[len(delays) // 2] < 3 and delays[-1] < 6
 
 
+def test_small_connections_leave_the_rest(net: Chain, enforce_try: str) -> None:
+    """Ten of one session, which send 100 octets each 15 ms, beside one that has more."""
+    with enforcer(net.nodes[1], enforce_try, "e1", windows=True) as made:
+        flow, *small = (sender(net, 0, 2) for _ in range(11))
+        pair = Flow(flow.session.destination, flow.session.source)
+        made.set(pair, RATE)
+        for each in small:
+            each.near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        traffic = Traffic(flow)
+        delays = []
+
+        def run(seconds: float) -> float:
+            """The part that the one gets of the rate that the small ones leave."""
+            before, began, sent = flow.received, time.monotonic(), 0
+            while time.monotonic() < began + seconds:
+                for each in small:
+                    sent += each.near.send(bytes(100)) + 66
+                    each.receive()
+                traffic.run(0.015)
+                delays.append(tcp_info(flow, RTT) / 1000 - windows.ROUND_TRIP)
+            rest = RATE / 8 * (time.monotonic() - began) - sent
+            return (flow.received - before) / rest
+
+        run(2)
+        delays.clear()
+        drops = made.read(pair).drops
+        used = run(2)
+        print(f"{used:.3f} of the rest, delay of up to {max(delays):.2f} ms")
+        assert 0.95 < used < 1.05 and max(delays) < 5
+        assert made.read(pair).drops == drops
+
+
 def test_unknown_and_excepted_are_left_alone(net: Chain, enforce_try: str) -> None:
     older = sender(net, 0, 2)
     with enforcer(net.nodes[1], enforce_try, "e1", windows=True) as made:
