@@ -18,7 +18,7 @@ import re
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -224,8 +224,15 @@ class Wire:
         self.peer_next += 1
         send(self.net.nodes[0], self.from_host(ACK))
 
-    def accept(self, host: bytes = USUAL, peer: bytes = USUAL) -> None:
+    def accept(
+        self,
+        host: bytes = USUAL,
+        peer: bytes = USUAL,
+        between: Callable[[], object] = lambda: None,
+    ) -> None:
+        """The peer opens the connection; BETWEEN is called before the host answers."""
         assert self.answer(self.from_peer(SYN, 60000, peer)) == 60000
+        between()
         self.peer_next += 1
         send(self.net.nodes[0], self.from_host(SYN | ACK, host))
         self.next += 1
@@ -373,6 +380,8 @@ def flood(net: Chain, node: int, count: int, source: str, target: str, flags: in
             segments.append(Segment(*ends, number + 1, ACK, 1, data=b"x"))
     for start in range(0, len(segments), 1024):
         send(net.nodes[node], *segments[start : start + 1024])
+        # The delay at w1 holds 10000 packets, and drops others.
+        time.sleep(0.003)
 
 
 def is_lowered(wire: Wire) -> bool:
@@ -381,14 +390,29 @@ def is_lowered(wire: Wire) -> bool:
 
 
 @pytest.mark.tier("all")
-def test_flood_of_syns_from_outside(net: Chain, made: Enforcer) -> None:
-    """While a connection to a host opens."""
+@pytest.mark.parametrize("answered", [False, True], ids=["before", "after"])
+def test_flood_of_syns_from_outside(net: Chain, made: Enforcer, answered: bool) -> None:
+    """Before or after a host answers a SYN, which is kept until then and may be replaced.
+
+    Then the connection is left alone, and not broken: nothing is known of its windows.
+    """
     wire = Wire(net)
     made.set(wire.session, RATE)
-    wire.accept()
-    flood(net, 2, 3 * STARTS, PEER, NEIGHBOUR)
+    unknown = made.read_windows().unknown
+    wire.accept(between=lambda: answered or flood(net, 2, 3 * STARTS, PEER, NEIGHBOUR))
+    if answered:
+        flood(net, 2, 3 * STARTS, PEER, NEIGHBOUR)
     time.sleep(0.1)
     wire.forget()
+    if answered:
+        assert is_lowered(wire)
+        return
+    assert wire.window(60000) == wire.window(60000) == 60000
+    assert wire.window(7) == 7 and wire.window(0) == 0
+    assert made.read_windows().unknown == unknown + 1
+    # The next connection with the same ports is not.
+    wire.next, wire.peer_next = wire.next + 10**6, wire.peer_next + 10**6
+    wire.accept()
     assert is_lowered(wire)
 
 

@@ -445,13 +445,14 @@ static __always_inline void note_host(struct __sk_buff *skb,
 	u32 sequence = bpf_ntohl(scratch->tcp.seq);
 	u32 ack = bpf_ntohl(scratch->tcp.ack_seq);
 	struct window_start *start;
-	bool again;
+	bool same, again;
 
 	read_options(skb);
-	if (!connections_same(&entry->key, &scratch->key))
-		take_entry(entry, &scratch->key);
-	again = window_repeats(&entry->start, sequence);
+	same = connections_same(&entry->key, &scratch->key);
+	again = same && window_repeats(&entry->start, sequence);
 	if (!scratch->tcp.ack) {
+		if (!same)
+			take_entry(entry, &scratch->key);
 		window_syn(&entry->start, WINDOW_HOST, sequence,
 			   scratch->options);
 		note_opening(scratch, entry, again);
@@ -460,9 +461,12 @@ static __always_inline void note_host(struct __sk_buff *skb,
 	start = bpf_map_lookup_elem(&starts, &scratch->key);
 	if (start && window_syn_ack(start, WINDOW_HOST, sequence, ack,
 				    scratch->options)) {
+		if (!same)
+			take_entry(entry, &scratch->key);
 		entry->start = *start;
 		bpf_map_delete_elem(&starts, &scratch->key);
 	} else if (!again) {
+		/* Its data find no entry: see windows_miss(). */
 		return;
 	}
 	note_opening(scratch, entry, again);
