@@ -27,6 +27,8 @@ RATE = 20 * MEGA
 ROUND_TRIP = 20
 #: Offsets in struct tcp_info: acknowledged octets, and the window of the last acknowledgement.
 BYTES_ACKED, SEND_WINDOW = 120, 228
+#: Of the scales of both ends, in one octet.
+SCALES = 6
 
 
 def delay(net: Chain, ms: float, options: str = "") -> None:
@@ -49,6 +51,13 @@ def right_edge(flow: Sender) -> int:
     return int(acked + struct.unpack_from("=I", info, SEND_WINDOW)[0])
 
 
+def unit_of(flow: Sender) -> int:
+    """Of the window field in what the sender receives [octets]."""
+    info = flow.near.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 8)
+    # Of two bit-fields: the scale of the peer, and its own.
+    return 1 << (info[SCALES] & 15)
+
+
 @dataclass
 class Seen:
     """What was seen of a session: part of the rate, delays [ms], sorted, and drops."""
@@ -56,8 +65,9 @@ class Seen:
     used: float
     delays: list[float]
     drops: int
-    #: How far a right edge moved back, at most [octets].
+    #: How far a right edge moved back, at most [octets], and the unit of the window field.
     back: int
+    unit: int
 
     @property
     def median(self) -> float:
@@ -67,8 +77,7 @@ class Seen:
         assert 0.97 < self.used < 1.01
         assert self.median < median and self.delays[-1] < delay
         assert self.drops == 0
-        # The unit of the window field.
-        assert self.back < 4096
+        assert self.back < self.unit
 
 
 def watch(
@@ -95,7 +104,8 @@ def watch(
     took = time.monotonic() - began
     after = made.read(session)
     used = (after.bytes - before.bytes) * 8 / took / RATE
-    seen = Seen(used, sorted(delays), after.drops - before.drops, back)
+    unit = max(unit_of(flow) for flow in flows)
+    seen = Seen(used, sorted(delays), after.drops - before.drops, back, unit)
     print(f"{used:.3f} of the rate, delay {seen.median:.2f} and {seen.delays[-1]:.2f} ms")
     print(f"{seen.drops} drops, {after.marks - before.marks} marks, {back} octets back")
     print(f"{made.read_windows()}")
