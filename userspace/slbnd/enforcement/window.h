@@ -1221,16 +1221,17 @@ WINDOW_PART u32 window_least(const struct window *window)
 /* Octets that a connection needs in flight at one of so many shares of a rate. */
 WINDOW_PART u32 window_need(const struct window *window, u64 rate, u32 shares)
 {
-	u64 reserve, burst;
+	u64 reserve, burst, merged;
 	s64 size, most;
 
 	if (!window)
 		return 0;
 	reserve = WINDOW_RESERVE * window->mss;
 	burst = WINDOW_BURST >> WINDOW_TIME_SHIFT;
-	if (window->merged)
-		reserve = fp_max64(
-			reserve, window_in_flight(window, rate, burst, shares));
+	if (window->merged) {
+		merged = window_in_flight(window, rate, burst, shares);
+		reserve = fp_max64(reserve, merged);
+	}
 	size = window_in_flight(window, rate, window_rtt(window), shares);
 	size += reserve;
 	/* It may be that of a larger share. */
