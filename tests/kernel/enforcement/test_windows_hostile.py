@@ -399,9 +399,15 @@ def test_flood_of_syns_from_outside(net: Chain, made: Enforcer, answered: bool) 
     wire = Wire(net)
     made.set(wire.session, RATE)
     unknown = made.read_windows().unknown
-    wire.accept(between=lambda: answered or flood(net, 2, 3 * STARTS, PEER, NEIGHBOUR))
-    if answered:
+
+    def overflow() -> None:
         flood(net, 2, 3 * STARTS, PEER, NEIGHBOUR)
+
+    if answered:
+        wire.accept()
+        overflow()
+    else:
+        wire.accept(between=overflow)
     time.sleep(0.1)
     wire.forget()
     if answered:
