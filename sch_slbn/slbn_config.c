@@ -249,6 +249,8 @@ int slbn_config_add_key(struct slbn_config *config, struct nlattr **tb,
 		SLBN_REJECT(extack, tb[SLBN_A_KEY], "key must be 16 octets");
 		return -EINVAL;
 	}
+	/* Configurations are compared with memcmp(). */
+	memset(&key, 0, sizeof(key));
 	key.id = nla_get_u8(tb[SLBN_A_KEY_ID]);
 	if (slbn_key_find(&config->keys, key.id)) {
 		SLBN_REJECT(extack, tb[SLBN_A_KEY_ID],

@@ -99,20 +99,33 @@ static u64 slbn_leases_end(const struct slbn_link *link, u64 longest, u64 now)
 }
 
 /*
+ * How long to wait for sessions of a link in use that its ledgers may not count.
+ * Rates from epoch 0 have no lease: their control packets count them again.
+ */
+static u64 slbn_link_quiet(const struct slbn_config *config)
+{
+	return max_t(u64, slbn_config_quiet(config), SLBN_QUIET_DEFAULT);
+}
+
+/*
  * Set the epoch and commit. The ledgers must always hold what sessions may use.
- * Those from before commit was on do not, and shorter epochs drop them before
- * leases of the old length have ended: grant no rises until then.
+ * Those from before commit was on do not. A shorter epoch drops them before
+ * leases of the old length have ended, or before sessions without a lease have
+ * sent a control packet: grant no rises until then.
  */
 static void slbn_link_set_epoch(struct slbn_link *link,
 				const struct slbn_config *config)
 {
 	struct slbn_link_params *params = &link->params;
 	struct slbn_link_vars *vars = &link->vars;
+	u64 lease = params->epoch;
 	u64 now = ktime_get_ns();
 
 	if (config->commit && !params->commit) {
-		u64 lease = max(slbn_config_quiet(config), params->epoch);
+		bool is_new = !params->C;
 
+		lease = max(lease, is_new ? slbn_config_quiet(config) :
+					    slbn_link_quiet(config));
 		slbn_link_init(vars, now, slbn_leases_end(link, lease, now),
 			       get_random_u32());
 		/* The memory is empty, too: mask tags in another way. */
@@ -120,9 +133,10 @@ static void slbn_link_set_epoch(struct slbn_link *link,
 	} else if (config->epoch != params->epoch) {
 		/* An epoch of another length starts now. */
 		vars->epoch_start = now;
-		if (config->epoch && config->epoch < params->epoch)
-			vars->quiet_until =
-				slbn_leases_end(link, params->epoch, now);
+		if (!lease)
+			lease = max_t(u64, config->quiet, SLBN_QUIET_DEFAULT);
+		if (config->epoch < lease)
+			vars->quiet_until = slbn_leases_end(link, lease, now);
 	}
 	if (!config->commit) {
 		vars->cur.A = 0;
@@ -905,7 +919,7 @@ int slbn_link_reset(struct slbn_link *link, struct netlink_ext_ack *extack)
 	spin_lock_bh(&link->lock);
 	now = ktime_get_ns();
 	quiet_until =
-		slbn_leases_end(link, slbn_config_quiet(&link->config), now);
+		slbn_leases_end(link, slbn_link_quiet(&link->config), now);
 	swap(link->vars.memory, memory);
 	slbn_link_init(&link->vars, now, quiet_until, get_random_u32());
 	/* As after a restart: mask tags in another way. */

@@ -213,14 +213,17 @@ static bool slbn_add_unassigned(struct Qdisc *queue, u64 *bytes)
 		.compat_xstats = TCA_XSTATS,
 	};
 	const struct tc_drr_fq_xstats *stats;
+	const struct Qdisc_class_ops *ops;
 	bool found;
 
 	while (queue && strcmp(queue->ops->id, "drr_fq"))
 		queue = slbn_only_child(queue);
 	if (!queue)
 		return false;
-	if (queue->ops->cl_ops->dump_stats(queue, DRR_FQ_BAND_UNASSIGNED + 1,
-					   &dump))
+	/* A qdisc in BPF may have this name, too. */
+	ops = queue->ops->cl_ops;
+	if (!ops || !ops->dump_stats ||
+	    ops->dump_stats(queue, DRR_FQ_BAND_UNASSIGNED + 1, &dump))
 		return false;
 	stats = dump.xstats;
 	found = dump.xstats_len >= offsetofend(typeof(*stats), type) &&

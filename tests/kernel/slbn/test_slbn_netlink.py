@@ -370,19 +370,25 @@ def test_link_is_quiet_until_leases_have_ended() -> None:
             assert is_quiet(least, least)
         slbn.family.reset(given(ifname="a0"))
         assert is_quiet(2 * minute, 2 * minute)
-        # Without epochs there are no leases.
+        # A longer epoch grants no lease that the ledgers do not hold.
         slbn.delete()
         slbn.add(options(rate=RATE, epoch=0))
         assert slbn.link.state.quiet == 0
         slbn.join(1, 2)
-        for changes in (given(epoch=minute), given(rate=2 * RATE), given(headroom=9), given()):
+        for changes in (given(epoch=SECOND), given(rate=2 * RATE), given(headroom=9), given()):
             slbn.set(changes)
             assert (slbn.link.state.quiet, sessions(slbn.link.state)) == (0, 2)
-        # Leases of a minute have been granted.
+        # Rates from epoch 0 have no lease: a short epoch waits for the sessions' control packets.
+        slbn.set(given(epoch=0))
+        slbn.set(given(epoch=10 * MS, quiet=minute))
+        assert is_quiet(minute, minute)
+        # Leases of ten minutes have been granted.
+        slbn.set(given(epoch=10 * minute, quiet=0))
+        assert is_quiet(minute, minute)
         slbn.set(given(epoch=SECOND))
-        assert is_quiet(minute, minute)
+        assert is_quiet(10 * minute, 10 * minute)
         slbn.set(given(epoch=10 * minute))
-        assert is_quiet(minute, minute)
+        assert is_quiet(10 * minute, 10 * minute)
         slbn.family.reset(given(ifname="a0"))
         assert is_quiet(10 * minute, 10 * minute)
         # With commit off all ProbeAcks are granted; turning it on clears the ledgers.

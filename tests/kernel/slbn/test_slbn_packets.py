@@ -734,6 +734,23 @@ def test_quiet_link_grants_only_what_is_in_use() -> None:
         assert 0 < ack.g <= 100 * MEGA and held <= 100 * MEGA
 
 
+def test_short_epoch_waits_for_rates_without_a_lease() -> None:
+    """After `epoch 0` a session keeps its rate when its ledger is dropped: no other gets it."""
+    with wire() as made:
+        _, came = held_by(made, Packet(JOIN, id=GREEDY))
+        held, ack = held_by(made, came.reply(), upstream=True)
+        assert (held, min(ack.g, ack.bw)) == (FULL_RATE, FULL_RATE)
+        made.change(epoch=10_000_000)
+        deadline = time.monotonic() + 0.5
+        while made.state().held:
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        _, came = held_by(made, Packet(JOIN, id=NEW))
+        _, ack = held_by(made, came.reply(), upstream=True)
+        assert made.state().quiet > 0
+        assert (ack.g, ack.use) == (0, 0)
+
+
 def test_commit_off_holds_nothing() -> None:
     """Protocol 1: rates come from the plan alone, and neither codes nor g are changed."""
     with wire(commit=0) as made:
