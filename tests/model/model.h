@@ -16,9 +16,10 @@
  *   written has ended, and a link is quiet until the leases that were granted
  *   before its restart have ended.
  * - Control packets and data of a session take the same time to a link, which is
- *   constant or grows by less than the margin of leases. So data arrives in the order in which it was sent relative to the
- *   packets; and what was sent before a lease ended arrives before a ledger is
- *   dropped for that reason, unless the configuration has .late_data.
+ *   constant or grows by less than the margin of leases. So data arrives in the
+ *   order in which it was sent relative to the packets; and what was sent before a
+ *   lease ended arrives before a ledger is dropped for that reason, unless the
+ *   configuration has .late_data.
  *
  * Returns are not modeled: no rule of the core reads them, they only decide where
  * a reply is delivered. A reply that arrives at the right link is a step of the

@@ -41,7 +41,7 @@ def text(data: dict[str, Any]) -> list[str]:
     enforced = [
         f"The maps of the BPF program have room for {crowd['room']:,} sessions and take"
         f" {crowd['map_bytes'] / 1e6:.0f} MB of kernel memory. `slbnd` reads each session's use"
-        " from them."
+        " from them.",
         "",
     ]
     header = ["sessions", "load", "packets/s", "CPU", "packets per CPU second"]
