@@ -37,6 +37,18 @@ def table(header: list[str], rows: Iterable[list[str]], left: int = 1) -> list[s
     return [row(header), row(rule), *map(row, rows)]
 
 
+def aims(rows: Iterable[tuple[str, str, bool, str]]) -> list[str]:
+    """A table of aims: what it is, what was measured, whether that meets it, and if not, why."""
+    return table(
+        ["aim", "measured", ""],
+        [
+            [aim, measured, "met" if met else f"**missed**: {reason}"]
+            for aim, measured, met, reason in rows
+        ],
+        left=3,
+    )
+
+
 def wrapped(lines: Iterable[str]) -> str:
     """LINES as text, with paragraphs and list items wrapped at 80 columns."""
     wrap = textwrap.TextWrapper(80, break_long_words=False, break_on_hyphens=False)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.bench.report.common import figure, guest_conditions, quartiles, table
+from tests.bench.report.common import aims, figure, guest_conditions, quartiles, table
 
 # Okabe and Ito's colours, which are distinct for people with any colour vision.
 LOOKS: dict[str, dict[str, Any]] = {
@@ -36,6 +36,17 @@ METHODS = {
 }
 HASHES = {False: "without a hash, as in a router", True: "with their hash, as from this host"}
 REFERENCE, OURS = "fq_codel", "drr_fq"
+# What we wanted: name, the largest ratio to the reference, and why it may be more.
+AIMS = (
+    (OURS, 0.7, "not traced"),
+    (
+        f"{OURS} codel",
+        1.0,
+        "`drr_fq` gains where `fq_codel` misses the CPU's first cache, and up to 100 flows it does"
+        " not (assumed, not counted); both read the clock twice",
+    ),
+)
+AIM_FULL, AIM_GROWTH = 0.25, 1.05
 LEAST = 2.0  # nanoseconds; the figure shows smaller costs as this
 
 
@@ -69,38 +80,55 @@ def cost_table(result: Result, kind: str, hashed: bool) -> list[str]:
     return table(["", *(f"{flows:,}" for flows in result.flows)], rows)
 
 
-def targets(result: Result) -> list[str]:
-    """The results beside their targets."""
+def against_aims(result: Result) -> list[str]:
+    """The results beside their aims."""
     if OURS not in result.names or REFERENCE not in result.names:
         return []
-    ratios = {
-        (point["flows"], point["load"], point["hashed"]): float(point["ratio"]["median"])
-        for point in result.data["points"]
-        if point["candidate"] == OURS
-    }
-    (flows, kind, hashed), worst = max(ratios.items(), key=lambda item: item[1])
-    most = result.flows[-1]
-    full = max(ratios[most, "overload", hashed] for hashed in (False, True))
-    lines = [
-        f"- Cost of `{OURS}` relative to `{REFERENCE}`: at most {worst:.2f}"
-        f" ({TITLES[kind].partition(':')[0]}, {flows:,} flows, packets {HASHES[hashed]}); the"
-        " target is below 1.",
-        f"- In overload with {most:,} flows: {full:.2f} of `{REFERENCE}`; the target is 0.25.",
-    ]
+    rows = []
+    for name, most, why in AIMS:
+        ratios = {
+            (point["flows"], point["load"], point["hashed"]): float(point["ratio"]["median"])
+            for point in result.data["points"]
+            if point["candidate"] == name
+        }
+        if not ratios:
+            continue
+        (flows, kind, hashed), worst = max(ratios.items(), key=lambda item: item[1])
+        place = f"{TITLES[kind].partition(':')[0]}, {flows:,} flows, packets {HASHES[hashed]}"
+        aim = f"`{name}`: at most {most:g} of `{REFERENCE}`'s cost everywhere"
+        rows.append((aim, f"at most {worst:.2f} ({place})", worst <= most, why))
+    last = result.flows[-1]
+    full = max(
+        float(result.points[OURS, last, "overload", hashed]["ratio"]["median"])
+        for hashed in (False, True)
+    )
+    rows.append(
+        (
+            f"in overload with {last:,} flows: at most {AIM_FULL:g} of `{REFERENCE}`",
+            f"{full:.2f}",
+            full <= AIM_FULL,
+            "not traced",
+        )
+    )
     if len(result.flows) > 1:
         first = result.flows[1] if len(result.flows) > 2 else result.flows[0]
         for kind in ("short", "long"):
             growth = {
-                name: result.cost(name, most, kind, False) / result.cost(name, first, kind, False)
+                name: result.cost(name, last, kind, False) / result.cost(name, first, kind, False)
                 for name in (OURS, REFERENCE, "pfifo")
                 if name in result.names
             }
             factors = ", ".join(f"`{name}` {value:.1f}" for name, value in growth.items())
-            lines.append(
-                f"- From {first:,} to {most:,} flows, {TITLES[kind]}, the cost grows by a factor"
-                f" of: {factors}; the target is 1."
+            rows.append(
+                (
+                    f"from {first:,} to {last:,} flows, {TITLES[kind]}: the cost of `{OURS}` does"
+                    f" not grow (a factor of at most {AIM_GROWTH:g})",
+                    factors,
+                    growth[OURS] <= AIM_GROWTH,
+                    "the queues' state leaves the CPU's caches (assumed, not counted)",
+                )
             )
-    return lines
+    return aims(rows)
 
 
 def text(data: dict[str, Any]) -> list[str]:
@@ -115,7 +143,7 @@ def text(data: dict[str, Any]) -> list[str]:
         "",
         "![cost per packet over the number of flows](bench-drr_fq.png)",
         "",
-        *targets(result),
+        *against_aims(result),
     ]
     for kind, title in TITLES.items():
         lines += ["", f"## {title[0].upper()}{title[1:]}", "", METHODS[kind]]

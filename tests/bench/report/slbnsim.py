@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.bench.report.common import host_conditions, median, spread, table
+from tests.bench.report.common import aims, host_conditions, median, spread, table
 
-# The targets: events per second, bytes per session, and growth of an event's cost with sessions.
-TARGET_EVENTS, TARGET_BYTES, TARGET_GROWTH = 10e6, 1000, 2.0
+# The aims: events per second, bytes per session, and growth of an event's cost with sessions.
+AIM_EVENTS, AIM_BYTES, AIM_GROWTH = 10e6, 1000, 2.0
 #: The number of sessions that the first two are for.
-TARGET_SESSIONS = 100_000
+AIM_SESSIONS = 100_000
 #: A session's packet crosses seven links, and again on its way back; then its source pauses.
 EVENTS_PER_HOP = 15 / 14
 #: ns-3's schedulers, with a remark.
@@ -33,26 +33,45 @@ FAIRNESS = (
 )
 
 
-def targets(points: list[dict[str, Any]]) -> list[str]:
-    """The results beside their targets."""
-    lines = []
+def against_aims(points: list[dict[str, Any]]) -> list[str]:
+    """The results beside their aims."""
+    rows = []
     for point in points:
-        if point["sessions"] != TARGET_SESSIONS:
+        if point["sessions"] != AIM_SESSIONS:
             continue
         rate = 1e3 / median(point, "ns_per_event")
-        lines.append(
-            f"- {TARGET_SESSIONS:,} sessions: {rate:.1f} million events per second on one core; the"
-            f" target is {TARGET_EVENTS / 1e6:g} million."
-            f" {median(point, 'bytes_per_session'):.0f} bytes per session, including its two hosts"
-            f" and their links; the target is below {TARGET_BYTES}."
-        )
+        octets = median(point, "bytes_per_session")
+        rows += [
+            (
+                f"{AIM_SESSIONS:,} sessions: {AIM_EVENTS / 1e6:g} million events per second on one"
+                " core",
+                f"{rate:.1f} million",
+                rate >= AIM_EVENTS / 1e6,
+                f"SLBN's task at a link: {median(point, 'ns_per_event'):.0f} ns per event, of which"
+                f" the timer wheel takes {median(point, 'hold_wheel'):.0f}",
+            ),
+            (
+                f"{AIM_SESSIONS:,} sessions: less than {AIM_BYTES} bytes for each, its two hosts"
+                " and their links included",
+                f"{octets:.0f} bytes",
+                octets < AIM_BYTES,
+                "not traced",
+            ),
+        ]
     if len(points) > 1:
         growth = median(points[-1], "ns_per_event") / median(points[0], "ns_per_event")
-        lines.append(
-            f"- From {points[0]['sessions']:,} to {points[-1]['sessions']:,} sessions, the cost of"
-            f" an event grows by a factor of {growth:.1f}; the target is below {TARGET_GROWTH:g}."
+        wheel = median(points[-1], "hold_wheel") / median(points[0], "hold_wheel")
+        rows.append(
+            (
+                f"from {points[0]['sessions']:,} to {points[-1]['sessions']:,} sessions, an event's"
+                f" cost grows by a factor below {AIM_GROWTH:g}",
+                f"{growth:.1f}",
+                growth < AIM_GROWTH,
+                "sessions and links leave the CPU's caches (assumed, not counted); the timer wheel"
+                f" alone grows by {wheel:.1f}",
+            )
         )
-    return lines
+    return aims(rows)
 
 
 def session_table(points: list[dict[str, Any]]) -> list[str]:
@@ -162,7 +181,7 @@ def text(data: dict[str, Any]) -> list[str]:
         "SLBN on 1,000 routers, control packets only, with two hosts for each session. `make bench`"
         " repeats the measurement; `tests/bench/measure_slbnsim.py` documents the method.",
         "",
-        *targets(points),
+        *against_aims(points),
         "",
         *session_table(points),
         "",
