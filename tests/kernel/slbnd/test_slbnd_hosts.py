@@ -357,6 +357,22 @@ def test_routes_to_hosts_are_followed(net: Chain, tmp_path: Path) -> None:
             router.sh("ip route flush root 0/0 exact 0/0; ip route del 192.0.2.128/25")
 
 
+@pytest.mark.parametrize("nexthop", [7, 8], ids=["one", "group"])
+def test_routes_to_hosts_have_nexthop_objects(net: Chain, tmp_path: Path, nexthop: int) -> None:
+    """The kernel does not copy the devices of nexthop objects into these routes."""
+    router = net.nodes[1]
+    options = ("--hosts", "192.0.2.0/24", "--devices", "e1", "--unassigned", "1mbit")
+    router.sh("sysctl -qw net.ipv4.nexthop_compat_mode=0")
+    router.sh("ip nexthop add id 7 via 10.0.0.1 dev w0; ip nexthop add id 8 group 7")
+    try:
+        router.sh(f"ip route add 192.0.2.128/25 nhid {nexthop}")
+        with agent(router, tmp_path, *options):
+            assert offer(net, HONEST, 1) < 1.1e6
+    finally:
+        # Routes end with their nexthop.
+        router.sh("ip nexthop flush; sysctl -qw net.ipv4.nexthop_compat_mode=1")
+
+
 @pytest.mark.parametrize("source", list(SPOOFED.values())[1:3], ids=list(SPOOFED)[1:3])
 def test_spoofed_sources_pass_htb(htb: Chain, tmp_path: Path, source: str) -> None:
     """As the manual says: its filters know sources, but not devices."""

@@ -3,6 +3,7 @@
  * Devices of local hosts. See ingress.h.
  */
 #include <errno.h>
+#include <linux/nexthop.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,11 +19,14 @@
  * @to: its destination
  * @devices: of its next hops
  * @count: number of @devices
+ * @nexthop: number of its nexthop object, which has the devices if the route has none
+ *	(net.ipv4.nexthop_compat_mode=0); 0: none
  */
 struct route {
 	struct flows_prefix to;
 	u32 devices[HOPS];
 	u32 count;
+	u32 nexthop;
 };
 
 /**
@@ -35,6 +39,7 @@ struct route {
  * @devices: devices of routes within the prefixes
  * @count: number of @devices
  * @full: there are more
+ * @error: of reading nexthop objects, a negative errno
  */
 struct search {
 	const struct flows_prefix *hosts;
@@ -45,6 +50,7 @@ struct search {
 	u32 *devices;
 	u32 count;
 	bool full;
+	int error;
 };
 
 static void add_hop(struct route *route, u32 device)
@@ -105,9 +111,73 @@ static bool read_route(const struct nlmsghdr *message, struct route *route)
 			break;
 		case RTA_MULTIPATH:
 			read_hops(attr, route);
+			break;
+		case RTA_NH_ID:
+			if (length == sizeof(u32))
+				route->nexthop = mnl_attr_get_u32(attr);
 		}
 	}
 	return true;
+}
+
+static int read_nexthop(const struct nlmsghdr *message, void *data)
+{
+	const struct nlattr *attr;
+	struct route *route = data;
+
+	mnl_attr_for_each(attr, message, sizeof(struct nhmsg)) {
+		const struct nexthop_grp *group = mnl_attr_get_payload(attr);
+		u16 length = mnl_attr_get_payload_len(attr);
+		u16 type = mnl_attr_get_type(attr);
+
+		if (type == NHA_OIF && length == sizeof(u32))
+			add_hop(route, mnl_attr_get_u32(attr));
+		/* The nexthops of a group are no groups. */
+		for (; type == NHA_GROUP && length >= sizeof(*group); group++) {
+			int error =
+				rtnl_nexthop(group->id, read_nexthop, route);
+
+			if (error && error != -ENOENT) {
+				errno = -error;
+				return MNL_CB_ERROR;
+			}
+			length -= sizeof(*group);
+		}
+	}
+	return MNL_CB_OK;
+}
+
+/* Read the devices of a route that has only a nexthop object. */
+static void resolve(struct search *search, struct route *route)
+{
+	int error;
+
+	if (route->count || !route->nexthop)
+		return;
+	error = rtnl_nexthop(route->nexthop, read_nexthop, route);
+	/* If it has been removed, so has the route. */
+	if (error && error != -ENOENT)
+		search->error = error;
+}
+
+/* Whether a route is within a prefix, or contains it. */
+static bool overlap(const struct route *route, const struct flows_prefix *hosts)
+{
+	if (route->to.length >= hosts->length)
+		return prefix_matches(hosts, route->to.family,
+				      route->to.address);
+	return prefix_matches(&route->to, hosts->family, hosts->address);
+}
+
+/* Whether it is a default route, or overlaps with a prefix of hosts. */
+static bool concerns(const struct search *search, const struct route *route)
+{
+	u32 n;
+
+	for (n = 0; n < search->host_count; n++)
+		if (overlap(route, &search->hosts[n]))
+			return true;
+	return !route->to.length;
 }
 
 static void use_route(struct search *search, const struct route *route, u32 n)
@@ -115,13 +185,12 @@ static void use_route(struct search *search, const struct route *route, u32 n)
 	const struct flows_prefix *hosts = &search->hosts[n];
 	struct route *around = &search->around[n];
 
+	if (!overlap(route, hosts))
+		return;
 	if (route->to.length >= hosts->length) {
-		if (!prefix_matches(hosts, route->to.family, route->to.address))
-			return;
 		search->within[n] = true;
 		add_devices(search, route);
-	} else if (prefix_matches(&route->to, hosts->family, hosts->address) &&
-		   route->to.length >= around->to.length) {
+	} else if (route->to.length >= around->to.length) {
 		*around = *route;
 	}
 }
@@ -132,8 +201,9 @@ static int add_route(const struct nlmsghdr *message, void *data)
 	struct route route;
 	u32 n;
 
-	if (!read_route(message, &route))
+	if (!read_route(message, &route) || !concerns(search, &route))
 		return MNL_CB_OK;
+	resolve(search, &route);
 	for (n = 0; n < route.count && !route.to.length; n++)
 		add_hop(&search->defaults, route.devices[n]);
 	for (n = 0; n < search->host_count && route.to.length; n++)
@@ -187,6 +257,7 @@ int ingress_find(const struct flows_prefix *hosts, u32 host_count, u32 *devices,
 			add_devices(search, &search->around[n]);
 	remove_defaults(search);
 	*count = search->count;
+	err = err ?: search->error;
 	if (search->full && !err)
 		err = -ENOSPC;
 	free(search);

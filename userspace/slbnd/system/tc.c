@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Dumps over rtnetlink, and error messages. See tc.h.
+ * Dumps and requests over rtnetlink, and error messages. See tc.h.
  */
 #include <errno.h>
+#include <linux/nexthop.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,6 +28,34 @@ bool tc_fail(const struct tc_error *error, const char *format, ...)
 	return false;
 }
 
+union rtnl_buffer {
+	struct nlmsghdr first;
+	char octets[32768];
+};
+
+/* Send the request in @buffer, which its answers overwrite. */
+static int rtnl_request(union rtnl_buffer *buffer, mnl_cb_t each, void *data)
+{
+	struct mnl_socket *socket =
+		mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
+	int more = MNL_CB_ERROR, error;
+	ssize_t length;
+
+	if (socket && mnl_socket_bind(socket, 0, MNL_SOCKET_AUTOPID) >= 0 &&
+	    mnl_socket_sendto(socket, buffer, buffer->first.nlmsg_len) >= 0)
+		more = MNL_CB_OK;
+	while (more == MNL_CB_OK) {
+		length = mnl_socket_recvfrom(socket, buffer, sizeof(*buffer));
+		more = length < 0 ?
+			       MNL_CB_ERROR :
+			       mnl_cb_run(buffer, length, 0, 0, each, data);
+	}
+	error = more == MNL_CB_ERROR ? -errno : 0;
+	if (socket)
+		mnl_socket_close(socket);
+	return error;
+}
+
 /**
  * rtnl_dump() - dump what rtnetlink has
  * @type: RTM_GET...
@@ -40,32 +69,35 @@ bool tc_fail(const struct tc_error *error, const char *format, ...)
 int rtnl_dump(u16 type, const void *about, size_t size, mnl_cb_t each,
 	      void *data)
 {
-	union {
-		struct nlmsghdr first;
-		char octets[32768];
-	} buffer;
-	struct mnl_socket *socket =
-		mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
+	union rtnl_buffer buffer;
 	struct nlmsghdr *message = mnl_nlmsg_put_header(&buffer);
-	int more = MNL_CB_ERROR, error;
-	ssize_t length;
 
 	message->nlmsg_type = type;
 	message->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
 	memcpy(mnl_nlmsg_put_extra_header(message, size), about, size);
-	if (socket && mnl_socket_bind(socket, 0, MNL_SOCKET_AUTOPID) >= 0 &&
-	    mnl_socket_sendto(socket, message, message->nlmsg_len) >= 0)
-		more = MNL_CB_OK;
-	while (more == MNL_CB_OK) {
-		length = mnl_socket_recvfrom(socket, &buffer, sizeof(buffer));
-		more = length < 0 ?
-			       MNL_CB_ERROR :
-			       mnl_cb_run(&buffer, length, 0, 0, each, data);
-	}
-	error = more == MNL_CB_ERROR ? -errno : 0;
-	if (socket)
-		mnl_socket_close(socket);
-	return error;
+	return rtnl_request(&buffer, each, data);
+}
+
+/**
+ * rtnl_nexthop() - read a nexthop object
+ * @id: its number
+ * @each: called with it
+ * @data: passed to @each
+ *
+ * Return: 0; -ENOENT: there is none; or another negative errno.
+ */
+int rtnl_nexthop(u32 id, mnl_cb_t each, void *data)
+{
+	union rtnl_buffer buffer;
+	struct nlmsghdr *message = mnl_nlmsg_put_header(&buffer);
+
+	message->nlmsg_type = RTM_GETNEXTHOP;
+	/* The acknowledgment ends the answer. */
+	message->nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK;
+	memset(mnl_nlmsg_put_extra_header(message, sizeof(struct nhmsg)), 0,
+	       sizeof(struct nhmsg));
+	mnl_attr_put_u32(message, NHA_ID, id);
+	return rtnl_request(&buffer, each, data);
 }
 
 /**

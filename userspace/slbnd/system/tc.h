@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Dumps over rtnetlink, of qdiscs, classes, filters and others, and error messages, for
+ * Dumps over rtnetlink, of qdiscs, classes, filters and others, nexthops, and errors, for
  * enforce.c, edt.c, htb.c and ingress.c.
  */
 #ifndef SLBND_TC_H
@@ -38,6 +38,7 @@ bool tc_fail(const struct tc_error *error, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 int rtnl_dump(u16 type, const void *about, size_t size, mnl_cb_t each,
 	      void *data);
+int rtnl_nexthop(u32 id, mnl_cb_t each, void *data);
 int tc_dump(u16 type, const struct tcmsg *about, mnl_cb_t each, void *data);
 struct mnl_socket *tc_monitor(void);
 bool tc_changed(struct mnl_socket *monitor);
