@@ -17,6 +17,7 @@ import ipaddress
 import os
 import re
 import resource
+import signal
 import socket
 import statistics
 import struct

@@ -1013,17 +1013,32 @@ void flows_receive(struct flows *flows, u64 now)
 	track_receive(&flows->track);
 }
 
+static void discard_report(void *context,
+			   const struct enforce_connection *connection)
+{
+	(void)context;
+	(void)connection;
+}
+
 /**
  * flows_receive_reports() - process reports of the BPF program
  * @flows: flow detection
+ * @enforce: rate enforcement that they come from
  * @now: ns
+ *
+ * If connections are found in another way now, discard those on their way: their file
+ * descriptor stays readable until they have been read.
  */
-void flows_receive_reports(struct flows *flows, u64 now)
+void flows_receive_reports(struct flows *flows, struct enforce *enforce,
+			   u64 now)
 {
-	if (!flows->open || !flows->counted)
-		return;
 	flows->now = now;
-	counted_receive(flows);
+	if (flows->open && flows->counted) {
+		counted_receive(flows);
+		return;
+	}
+	enforce_set_joins(enforce, ~0ULL, ~0ULL, SECOND);
+	enforce_receive(enforce, discard_report, NULL);
 }
 
 /**

@@ -257,7 +257,8 @@ u64 flows_due(const struct flows *flows);
 void flows_run(struct flows *flows, u64 now);
 void flows_receive(struct flows *flows, u64 now);
 bool flows_enforce(struct flows *flows, struct enforce *enforce, u64 now);
-void flows_receive_reports(struct flows *flows, u64 now);
+void flows_receive_reports(struct flows *flows, struct enforce *enforce,
+			   u64 now);
 void flows_restored(struct flows *flows, u64 now);
 void flows_answered(struct flows *flows, struct session *session, u64 now);
 void flows_session_ended(struct flows *flows, struct session *session);

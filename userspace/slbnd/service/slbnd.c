@@ -39,6 +39,11 @@
 
 /* Changes of devices often come together, ns. */
 #define CHECK_DELAY 50000000ULL
+/*
+ * A check reads all routes. Where devices change all the time, checks take at most
+ * this part of the time, its inverse, as sessions need the rest.
+ */
+#define CHECK_PAUSE 20
 /* Interval of checks without a change: routes to hosts change unnoticed, ns. */
 #define CHECK_INTERVAL 60000000000ULL
 /* Longer than Leaves are retransmitted without an answer, ns. */
@@ -72,6 +77,7 @@
  * @problems: of each device, as logged
  * @monitor: reports changes of devices
  * @check_at: when to check the devices, ns; ~0: never
+ * @check_after: when to check them after a change, at the earliest, ns
  * @expire_at: when to remove flows of an earlier slbnd, ns; ~0: never
  * @signals: signalfd
  * @state: the state file; agent.state is NULL without it
@@ -91,6 +97,7 @@ struct slbnd {
 	char problems[ENFORCE_DEVICES][256];
 	struct mnl_socket *monitor;
 	u64 check_at;
+	u64 check_after;
 	u64 expire_at;
 	int signals;
 	struct state state;
@@ -364,16 +371,20 @@ static void report_devices(void)
 
 static void check_devices(void)
 {
-	slbnd.check_at = clock_now() + CHECK_INTERVAL;
+	u64 began = clock_now();
+
 	if (enforce_check(slbnd.enforce))
 		set_flows();
 	report_devices();
+	slbnd.check_at = clock_now() + CHECK_INTERVAL;
+	slbnd.check_after =
+		clock_now() + CHECK_DELAY + CHECK_PAUSE * (clock_now() - began);
 }
 
 /* Check the devices soon if they have changed. */
 static void note_changes(void)
 {
-	u64 soon = clock_now() + CHECK_DELAY;
+	u64 soon = fp_max64(clock_now() + CHECK_DELAY, slbnd.check_after);
 
 	if (tc_changed(slbnd.monitor))
 		slbnd.check_at = fp_min64(slbnd.check_at, soon);
@@ -756,7 +767,7 @@ static void serve_event(const struct epoll_event *event, int argc, char **argv)
 	else if (source == &slbnd.flows)
 		flows_receive(&slbnd.flows, clock_now());
 	else if (source == &slbnd.enforce)
-		flows_receive_reports(&slbnd.flows, clock_now());
+		flows_receive_reports(&slbnd.flows, slbnd.enforce, clock_now());
 	else if (source == &slbnd.monitor)
 		note_changes();
 	else if (source == &slbnd.api)
