@@ -39,13 +39,18 @@ static void update_demand(struct flows *flows, struct session *session,
 	u64 rate = session->source.rate, demand = session->source.D;
 	bool unrestricted = session->source.pkt.bottleneck == SLBN_NO_HOP;
 	bool borrows = flows_can_borrow(flows, session);
+	/*
+	 * Nothing limits a flow whose rate is not enforced: it uses what it needs,
+	 * also between the leases of a session that earns few control packets.
+	 */
+	bool is_free = !flows->enforce && session->cycles;
 	struct demand_sample sample = {
 		.now = flows->now,
 		.bytes = use->bytes,
 		.drops = use->drops + use->marks,
 		.packet = use->packets ? use->bytes / use->packets : PACKET,
 		.rtt = session->timing.rtt,
-		.rate = rate,
+		.rate = !rate && is_free ? demand : rate,
 		.demand = demand,
 		.unrestricted = unrestricted,
 		.demand_limited = unrestricted && rate >= demand,
