@@ -230,13 +230,14 @@ int slbn_config_parse(struct slbn_config *config, struct nlattr **tb,
  * @tb: attributes, validated against the command's policy
  * @extack: set to the reason of an error
  *
- * Return: 0; -EINVAL if SLBN_A_KEY or SLBN_A_KEY_ID is missing, or the key too
- * short; -EEXIST if there is a key of this number; -ENOSPC if there are two
- * keys.
+ * Return: 0, also if it has this key; -EINVAL if SLBN_A_KEY or SLBN_A_KEY_ID is
+ * missing, or the key too short; -EEXIST if there is another key of this number;
+ * -ENOSPC if there are two keys.
  */
 int slbn_config_add_key(struct slbn_config *config, struct nlattr **tb,
 			struct netlink_ext_ack *extack)
 {
+	const struct slbn_key *known;
 	struct slbn_key key;
 	int err = 0;
 
@@ -252,13 +253,13 @@ int slbn_config_add_key(struct slbn_config *config, struct nlattr **tb,
 	/* Configurations are compared with memcmp(). */
 	memset(&key, 0, sizeof(key));
 	key.id = nla_get_u8(tb[SLBN_A_KEY_ID]);
-	if (slbn_key_find(&config->keys, key.id)) {
-		SLBN_REJECT(extack, tb[SLBN_A_KEY_ID],
-			    "the number has a key: choose another");
-		return -EEXIST;
-	}
 	slbn_read_secret(&key, tb[SLBN_A_KEY]);
-	if (!slbn_key_add(&config->keys, &key)) {
+	known = slbn_key_find(&config->keys, key.id);
+	if (known && memcmp(known->secret, key.secret, sizeof(key.secret))) {
+		SLBN_REJECT(extack, tb[SLBN_A_KEY_ID],
+			    "another key has this number: choose another");
+		err = -EEXIST;
+	} else if (!known && !slbn_key_add(&config->keys, &key)) {
 		SLBN_REJECT(extack, tb[SLBN_A_KEY_ID],
 			    "the link has two keys: retire one first");
 		err = -ENOSPC;

@@ -197,7 +197,10 @@ static bool check_holders(const struct request *request)
 	return valid;
 }
 
-/* Change a link, unless it has, or has not, the key as requested. */
+/*
+ * Change a link, unless it has not the key that is to be retired. Whether it has a
+ * key of this number that is another one, only the kernel knows.
+ */
 static bool change_link(const struct request *request, struct genl *genl,
 			struct holder *holder)
 {
@@ -205,7 +208,7 @@ static bool change_link(const struct request *request, struct genl *genl,
 	struct genl_buffer buffer;
 	struct nlmsghdr *message;
 
-	holder->done = has_key(holder, request->id) == !!request->secret;
+	holder->done = !request->secret && !has_key(holder, request->id);
 	if (holder->done)
 		return true;
 	message = genl_message(genl, &buffer, command, 0);

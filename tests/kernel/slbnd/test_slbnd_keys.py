@@ -388,8 +388,8 @@ def test_refused_changes(net: Chain, tmp_path: Path) -> None:
         refused(key(node, "add 2 -", slbnd, 2), f"e0: {third}", f"slbnd: {third}")
         refused(
             key(node, "add 1 -", slbnd, 3),
-            "slbnd: slbnd has another key of this number",
-            "key add 1 is done at e0 is not done at slbnd; run it again to complete it",
+            "e0: sch_slbn: another key has this number: choose another",
+            "key add 1 is not done at e0, slbnd; run it again to complete it",
         )
         # The agent signs with the last one.
         assert key(node, "add 0 - accept", slbnd, 0).returncode == 0
