@@ -68,6 +68,8 @@ def check(file: Path, text: str, *options: str) -> str:
         (["--mark-assigned", "67"], "must be 3, 7, 11, ... or 63"),
         (["--mark-new", "7"], "must differ"),
         (["--domain", "eth0,"], "must be names of devices, at most 16"),
+        (["--domain", "eth0, eth1"], "must be names of devices, at most 16"),
+        (["--devices", "eth0:1"], "must be names of devices"),
         (["--group", "no-such-group"], "no such group"),
         (["--key-file", "/etc/passwd"], "32 hexadecimal digits"),
         (["--control", "1e1"], "0.1% to 100%"),

@@ -946,8 +946,7 @@ int edt_set_ingress(struct edt *edt, const u32 *devices, u32 count)
 	int err = 0;
 	bool more;
 
-	for (n = 0; n < count && !err; n++)
-		err = bpf_map_update_elem(fd, &devices[n], &one, BPF_ANY);
+	/* First, as the map has room for INGRESS_DEVICES. */
 	more = !bpf_map_get_next_key(fd, NULL, &next);
 	while (more) {
 		key = next;
@@ -955,6 +954,8 @@ int edt_set_ingress(struct edt *edt, const u32 *devices, u32 count)
 		if (!ingress_contains(devices, count, key))
 			bpf_map_delete_elem(fd, &key);
 	}
+	for (n = 0; n < count && !err; n++)
+		err = bpf_map_update_elem(fd, &devices[n], &one, BPF_ANY);
 	return err;
 }
 

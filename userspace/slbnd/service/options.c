@@ -477,10 +477,16 @@ static bool read_excess(struct options *options, const char *text)
 	return options->excess || !strcmp(text, "drop");
 }
 
+/* Whether a device can have this name. */
+static bool is_device(const char *name)
+{
+	return *name && strlen(name) < IFNAMSIZ && strcmp(name, ".") &&
+	       strcmp(name, "..") && !strpbrk(name, "/: \t\n\v\f\r");
+}
+
 static bool read_device(struct options *options, char *part)
 {
-	if (!*part || strlen(part) >= IFNAMSIZ ||
-	    options->device_count == ENFORCE_DEVICES)
+	if (!is_device(part) || options->device_count == ENFORCE_DEVICES)
 		return false;
 	strcpy(options->devices[options->device_count++], part);
 	return true;
@@ -552,8 +558,7 @@ static bool read_domain_device(struct options *options, char *part)
 {
 	struct marks_config *marks = &options->marks;
 
-	if (!*part || strlen(part) >= MARKS_NAME ||
-	    marks->count == MARKS_DEVICES)
+	if (!is_device(part) || marks->count == MARKS_DEVICES)
 		return false;
 	strcpy(marks->domain[marks->count++], part);
 	return true;
