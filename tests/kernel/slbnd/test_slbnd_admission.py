@@ -831,6 +831,29 @@ def test_descriptors_run_out(net: Chain, open_directory: Path) -> None:
         assert slbnd.answers()
 
 
+def test_more_sessions_need_a_restart(
+    net: Chain, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The BPF maps have room for those of the start."""
+    file = tmp_path / "slbnd.conf"
+    file.write_text("max-sessions = 3\n")
+    with agent(net.nodes[1], tmp_path, "--devices", "e1", "--config", str(file)) as slbnd:
+        for lines, wanted in (
+            ("max-sessions = 4", "max-sessions cannot be raised without a restart"),
+            ("max-sessions = 2", "the configuration has been reloaded"),
+            ("max-sessions = 3", "the configuration has been reloaded"),
+        ):
+            file.write_text(f"{lines}\n")
+            slbnd.process.send_signal(signal.SIGHUP)
+            log: list[str] = []
+
+            def logged(wanted: str = wanted, log: list[str] = log) -> bool:
+                log.append(capfd.readouterr().err)
+                return wanted in "".join(log)
+
+            wait_for(logged)
+
+
 def test_reports_on_their_way_when_detection_ends(net: Chain, tmp_path: Path) -> None:
     """Connections that have sent enough while slbnd reads a configuration without hosts."""
     file = tmp_path / "slbnd.conf"

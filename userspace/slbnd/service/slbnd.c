@@ -476,6 +476,12 @@ static void reload(int argc, char **argv)
 		log_error("devices cannot be changed without a restart");
 		valid = false;
 	}
+	/* The BPF maps have their size, and others would hold rates unpaced. */
+	if (valid && slbnd.enforce &&
+	    options.agent.max_sessions > slbnd.options.agent.max_sessions) {
+		log_error("max-sessions cannot be raised without a restart");
+		valid = false;
+	}
 	if (!valid) {
 		log_error("the configuration is unchanged");
 	} else if (!slbnd.deadline) {
