@@ -121,7 +121,26 @@ def test_all_parts_have_to_agree() -> None:
     assert judge(claim(), {"a": good, "b": open_}).verdict == INCONCLUSIVE
     found = judge(claim(), {"a": open_, "b": bad, "c": good, "d": good})
     assert found.verdict == INCONSISTENT and found.worst and found.worst.name == "b"
-    assert verdict.in_words(found, "%") == "b: 30.1 [29.4, 30.7], 30 to 30.1 (4 in all) %"
+    said = "b: 30.1 [29.4, 30.7], 30 to 30.1 (worst of 4 parts, 15.1 to 30.1) %"
+    assert verdict.in_words(found, "%") == said
+
+
+@pytest.mark.parametrize("statistic", ["mean", "each run"])
+def test_the_worst_part_is_the_farthest_outside(statistic: str) -> None:
+    """Not the first with the verdict; within the range, the one next to its end."""
+    judge, parts = verdict.judge, {"a": (30, 30.1), "b": (41, 41.1), "c": (5, 5.1), "d": (15, 15.1)}
+    found = judge(claim(statistic), parts)
+    assert found.verdict == INCONSISTENT and found.worst and found.worst.name == "b"
+    found = judge(claim(statistic), {name: parts[name] for name in "acd"})
+    assert found.worst and found.worst.name == "a"
+    found = judge(claim(statistic), {"a": (15, 15.1), "b": (19, 19.1), "c": (10.5, 10.51)})
+    assert found.verdict == CONSISTENT and found.worst and found.worst.name == "c"
+    # One of several runs is the farthest.
+    found = judge(claim("each run"), {"a": (30, 30.1), "b": (15, 31)})
+    assert found.worst and found.worst.name == "b"
+    # An open end has no distance.
+    found = judge(claim(least=-math.inf), {"a": (-math.inf, -math.inf), "b": (15, 15.1)})
+    assert found.worst and found.worst.name == "b"
 
 
 def test_stand_ins_are_not_testable_whatever_they_do() -> None:

@@ -40,6 +40,7 @@ class Part:
     high: float | None
     verdict: str
     holds: bool  # the mean, and each value if the claim is about each
+    outside: float  # how far that is outside of the range; negative: within
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,9 @@ class Judgement:
 
     @property
     def worst(self) -> Part | None:
-        """The part that decides: the first that is not consistent."""
-        by_verdict = sorted(self.parts, key=lambda part: WORST.index(part.verdict))
-        return by_verdict[0] if by_verdict else None
+        """The part that decides; of several with its verdict, the one farthest outside."""
+        ordered = sorted(self.parts, key=lambda part: (WORST.index(part.verdict), -part.outside))
+        return ordered[0] if ordered else None
 
 
 def estimate(values: Sequence[float], statistic: str) -> tuple[float, float | None, float | None]:
@@ -84,6 +85,11 @@ def judge_part(claim: Claim, name: str, values: Sequence[float]) -> Part:
     def fits(value: float) -> bool:
         return claim.least <= value <= claim.most
 
+    def outside(value: float) -> float:
+        gaps = (claim.least - value, value - claim.most)
+        # An infinite value has no distance from an open end.
+        return max((gap for gap in gaps if not math.isnan(gap)), default=-math.inf)
+
     each = claim.statistic == "each run"
     holds = all(map(fits, values)) if each else fits(mean)
     if claim.statistic == "exact":
@@ -96,7 +102,8 @@ def judge_part(claim: Claim, name: str, values: Sequence[float]) -> Part:
         verdict = INCONSISTENT
     else:
         verdict = CONSISTENT if fits(low) and fits(high) else INCONCLUSIVE
-    return Part(name, tuple(values), mean, low, high, verdict, holds)
+    farthest = max(map(outside, values if each else (mean,)))
+    return Part(name, tuple(values), mean, low, high, verdict, holds, farthest)
 
 
 def judge(claim: Claim, measured: Measured) -> Judgement:
@@ -131,7 +138,7 @@ def part_in_words(part: Part) -> str:
     return f"{part.name}: {text}" if part.name else text
 
 
-#: Parts of a claim that are written out; of more, only the one that decides.
+#: Parts of a claim that are written out; of more, the worst, and the range of their means.
 SHOWN = 3
 
 
@@ -143,7 +150,9 @@ def in_words(judgement: Judgement, unit: str) -> str:
     if len(judgement.parts) <= SHOWN:
         text = "; ".join(map(part_in_words, judgement.parts))
     else:
-        text = f"{part_in_words(worst)} ({len(judgement.parts)} in all)"
+        means = [part.mean for part in judgement.parts]
+        ends = f"{number(min(means))} to {number(max(means))}"
+        text = f"{part_in_words(worst)} (worst of {len(means)} parts, {ends})"
     return f"{text} {unit}".strip()
 
 
