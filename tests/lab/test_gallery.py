@@ -14,6 +14,7 @@ import re
 import shutil
 import signal
 import subprocess
+import tarfile
 import time
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -28,7 +29,7 @@ from fairlab.figures.studies import ALL, forms, slbn
 from fairlab.figures.studies.slbn import OneForm
 from fairlab.figures.study import Study
 from fairlab.model import plain
-from fairlab.model.errors import LabError
+from fairlab.model.errors import LabError, UsageError
 from fairlab.net import host
 from fairlab.results import plots
 from fairlab.run import engine, exact, progress
@@ -658,6 +659,36 @@ def test_a_claim_that_changed_after_its_runs_is_seen_for_good(ran: Path) -> None
     change(claims, "tolerance.absolute = 5", "tolerance.absolute = 7")
     change(ran, "return SCALE * heads", "return 1.5 * SCALE * heads")
     assert state() == "before its runs"
+
+
+def test_known_numbers_keep_their_claims(ran: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are published, in a new directory, too, and if a run keeps more numbers."""
+    out, archive = ran.parent / "out", ran.parent / "data.tar.xz"
+    path = out / "data/fair-coin/fair@1.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"claims": {}}))
+    with tarfile.open(archive, "w:xz") as made:
+        made.add(out / "data", "data")
+
+    def claims_of_a_run(out: Path, published: Path) -> set[str]:
+        monkeypatch.setattr(gallery, "PUBLISHED", published)
+        place = Gallery(out, quick=False, studies=ran)
+        (study,) = gallery.choose(gallery.load(ran), ["fair-coin"])
+        run = place.own_runs(study)[0]
+        assert run.name == "fair@1"
+        return set(place.execute(run, progress.Progress("none"))["claims"])
+
+    new, none = ran.parent / "new", ran.parent / "none.tar.xz"
+    assert claims_of_a_run(new, archive) == set()
+    change(ran, '{"share": share(outcome)}', '{"share": share(outcome), "of": TOSSES}')
+    assert claims_of_a_run(new, archive) == set()
+    assert claims_of_a_run(out, none) == set()
+    # Nothing was known; other numbers were.
+    assert claims_of_a_run(ran.parent / "first", none) == {"heads"}
+    change(ran, "SCALE = 100", "SCALE = 1")
+    assert claims_of_a_run(new, archive) == {"heads"}
+    none.write_text("no archive")
+    with pytest.raises(UsageError, match=re.escape(f"{none}: ")):
+        claims_of_a_run(new, none)
 
 
 def test_runs_from_before_the_registration_say_so(ran: Path) -> None:

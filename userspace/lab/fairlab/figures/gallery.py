@@ -31,10 +31,12 @@ import hashlib
 import importlib.util
 import io
 import json
+import lzma
 import os
 import re
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 from collections.abc import Sequence
@@ -52,6 +54,7 @@ from fairlab.run import engine, exact
 from fairlab.run.progress import Progress
 
 FULL, QUICK = Path("results/figures"), Path("results/figures-quick")
+PUBLISHED = Path("docs/figures/data.tar.xz")  # what `make publish-figures` stores
 NAME = re.compile(r"[a-z0-9][A-Za-z0-9._-]*")
 SIZE = (8.0, 4.8)
 POLL = 0.1  # seconds
@@ -239,6 +242,20 @@ class Gallery:
         found = read_json(self.path(run))
         return found if found and {"numbers", "fingerprint", "conditions"} <= found.keys() else None
 
+    def published(self, run: Run) -> dict[str, Any] | None:
+        """The published run of the same case and seed; None if there is none."""
+        path = (host.tree() or Path()) / PUBLISHED
+        if not path.is_file():
+            return None
+        try:
+            with tarfile.open(path) as archive:
+                file = archive.extractfile(str(self.path(run).relative_to(self.out)))
+                return dict(json.load(file)) if file else None
+        except KeyError:
+            return None
+        except (tarfile.TarError, lzma.LZMAError, EOFError, OSError, ValueError) as error:
+            raise UsageError(f"{path}: {error}") from None
+
     def whole_seeds(self, study: Study) -> list[Run]:
         """The stored runs of those seeds of a figure of which none is missing."""
         runs = self.runs(study)
@@ -277,6 +294,7 @@ class Gallery:
         refused = path.with_suffix(".refused")
         # The fingerprint is of sources: what was built must be of the same ones.
         build([run])
+        known = [one for one in (self.published(run), self.stored(run)) if one]
         try:
             # Not below OUT, which is on a network file system in a cluster.
             with tempfile.TemporaryDirectory(prefix="fairlab-") as scratch:
@@ -293,22 +311,26 @@ class Gallery:
             "conditions": conditions,
             "what": run.case.what.to_json(),
             "numbers": numbers,
-            "claims": self.judged_by(run, numbers),
+            "claims": self.judged_by(run, numbers, known),
         }
         found |= {"exact": record} if record else {}
         write_whole(path, to_json(found, f"the result of {run.label}"))
         refused.unlink(missing_ok=True)
         return found
 
-    def judged_by(self, run: Run, numbers: Numbers) -> dict[str, str]:
+    def judged_by(
+        self, run: Run, numbers: Numbers, known: Sequence[dict[str, Any]]
+    ) -> dict[str, str]:
         """The hashes of the claims that NUMBERS are judged by, when the run is done.
 
-        The claims of numbers that were known before are those of then: to repeat a run does not
-        make a claim older than its result.
+        The claims of numbers that were in a KNOWN run are those of then: to repeat a run, or to
+        keep more of it, does not make a claim older than its result.
         """
-        before = self.stored(run)
-        if before and before["numbers"] == json.loads(json.dumps(numbers)):
-            return dict(before.get("claims", {}))
+        new = json.loads(json.dumps(numbers))
+        for old in known:
+            shared = new.keys() & old["numbers"].keys()
+            if shared and all(new[key] == old["numbers"][key] for key in shared):
+                return dict(old.get("claims", {}))
         own = registry.of(run.study.name, self.studies).values()
         return {claim.id: claim.sha256 for claim in own if claim.covers(run.case.name)}
 
