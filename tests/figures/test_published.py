@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fairlab.figures import registry
 from fairlab.figures.studies import ALL
 from fairlab.figures.study import Study
 
@@ -41,6 +42,14 @@ def test_report_matches_the_numbers(drawn: Path) -> None:
     # Each figure has runs.
     assert page.count("<img ") == len(ALL)
     assert page.count("Not drawn") == 0
+
+
+def test_no_claim_was_dropped_silently(drawn: Path) -> None:
+    """Each claim that a run was made for is registered, or listed as dropped or renamed."""
+    known = {claim.name for source in registry.sources() for claim in source.claims}
+    known |= {one["claim"] for source in registry.sources() for one in source.withdrawn}
+    runs = [json.loads(path.read_text()) for path in (drawn / "data").rglob("*.json")]
+    assert {f"{run['study']}/{id}" for run in runs for id in run.get("claims", {})} <= known
 
 
 @pytest.mark.parametrize("study", ALL, ids=lambda study: str(study.name))

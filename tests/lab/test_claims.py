@@ -47,6 +47,10 @@ def read(place: Path, text: str) -> registry.Source:
         ("[source]", "[sauce]", 4, "no table 'sauce' is known"),
         ('[[group.claim]]\nid = "heads"', "[[group.claim]]\nid =", 26, "Invalid value"),
         ('state = "missing"', 'state = "lost"', 69, "state 'lost' is not one of reproduced"),
+        ('commit = "0123abc"\n', "", 75, "commit is missing"),
+        ('commit = "0123abc"', 'at = "0123abc"\ncommit = "1"', 77, "'at' is not known"),
+        ("fair-coin/tails", "fair-coin/heads", 76, "the claim 'fair-coin/heads' is above"),
+        ('commit = "0123abc"', 'commit = "1"\nnow = "edge"', 78, "no claim 'edge' is above"),
     ],
 )
 def test_mistakes_are_refused_with_their_line(

@@ -659,6 +659,9 @@ def test_a_claim_that_changed_after_its_runs_is_seen_for_good(ran: Path) -> None
     change(claims, "tolerance.absolute = 5", "tolerance.absolute = 7")
     change(ran, "return SCALE * heads", "return 1.5 * SCALE * heads")
     assert state() == "before its runs"
+    # A claim that had another name was known under that.
+    change(claims, 'commit = "0123abc"', 'commit = "0123abc"\nnow = "fair-coin/heads"')
+    assert state() == "after its runs"
 
 
 def test_known_numbers_keep_their_claims(ran: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -846,6 +849,7 @@ def test_markdown_report(drawn: Path) -> None:
     assert "### fair-coin: Heads & &lt;tails>" in lines
     assert "| page 3 | dice | missing |  |" in lines
     assert "- page 4: a coin has no third side." in lines
+    assert "- fair-coin/tails, at 0123abc: heads are enough." in lines
     assert "- heads come up nearly always: The coin is &lt;bent>." in lines
     verdicts = [line.split(" | ")[-2] for line in lines if line.startswith("| heads come")]
     assert verdicts == ["inconclusive", "inconsistent"]

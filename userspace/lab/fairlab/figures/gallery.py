@@ -480,14 +480,17 @@ COMPUTED = "computed"
 
 
 def registered(claim: registry.Claim, stored: Sequence[dict[str, Any]]) -> str:
-    """Whether CLAIM is the one that each of its STORED runs was made for."""
+    """Whether CLAIM is the one that each of its STORED runs was made for.
+
+    Under its earlier name a renamed claim may have been in view of their results.
+    """
     found = {
         run.get("claims", {}).get(claim.id) for run in stored if claim.covers(str(run["case"]))
     }
     if not found:
         return COMPUTED
     if found == {claim.sha256}:
-        return BEFORE
+        return AFTER if claim.renamed else BEFORE
     return CHANGED if found - {claim.sha256, None} else AFTER
 
 

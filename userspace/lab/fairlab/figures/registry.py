@@ -13,6 +13,8 @@ source:
     [[why]]        why: the likely reason why the claims `of`, as STUDY/ID, are not consistent
     [[content]]    a page or slide: what it has, and whether it is reproduced (STATES)
     [[erratum]]    an error of the source
+    [[withdrawn]]  a registered claim, as STUDY/ID, that was dropped at a commit, and why; if it was
+                   renamed, the claim that it is `now`, which then is not older than its runs
 
 A group or a claim with `each`, names of lists in [each], is there once for each table of the list,
 or for each combination of them.  A table's keys are fields of the claim, or names: "{name}" in a
@@ -109,6 +111,12 @@ SOURCE_FIELDS: Fields = {"title": str, "algorithms": list}
 ROWS: dict[str, Fields] = {
     "content": {"place": str, "text": str, "state": str},
     "erratum": {"place": str, "text": str},
+    "withdrawn": {"claim": str, "commit": str, "why": str},
+}
+ROWS_OPTIONAL: dict[str, Fields] = {
+    "content": {"where": str},
+    "erratum": {},
+    "withdrawn": {"now": str},
 }
 WHY_FIELDS: Fields = {"of": list, "why": str}
 HEAD = re.compile(r"\[\[?\s*([\w.]+)\s*\]")
@@ -141,6 +149,7 @@ class Claim:
     unit_is_our_reading: bool = False
     not_testable: str = ""
     why: str = ""
+    renamed: bool = False
 
     @property
     def basis(self) -> str:
@@ -167,6 +176,7 @@ class Source:
     claims: tuple[Claim, ...] = ()
     contents: tuple[dict[str, str], ...] = ()
     errata: tuple[dict[str, str], ...] = ()
+    withdrawn: tuple[dict[str, str], ...] = ()
 
 
 @dataclass
@@ -258,7 +268,7 @@ def tables(path: Path, document: dict[str, Any], text: str) -> Iterator[tuple[st
     """The tables of a file by their kind; those of claims have the fields of their groups."""
     lines = text.splitlines()
     heads = [(n, head[1]) for n, line in enumerate(lines) if (head := HEAD.match(line))]
-    rest = {name: iter(document.get(name, ())) for name in ("group", "why", "content", "erratum")}
+    rest = {name: iter(document.get(name, ())) for name in ("group", "why", *ROWS)}
     group: dict[str, Any] = {}
     found: list[Place] = []
     above = each = range(0)
@@ -352,6 +362,16 @@ def read_claim(place: Place, source: dict[str, Any]) -> Claim:
     )
 
 
+def renamed(place: Place, claims: dict[str, Claim]) -> dict[str, Claim]:
+    """Those of CLAIMS that a [[withdrawn]] claim is now."""
+    name, now = place.table["claim"], place.table.get("now")
+    if name in claims:
+        raise place.fail(f"the claim '{name}' is above", "claim")
+    if now and now not in claims:
+        raise place.fail(f"no claim '{now}' is above", "now")
+    return {now: replace(claims[now], renamed=True)} if now else {}
+
+
 def parsed(path: Path) -> tuple[str, dict[str, Any]]:
     """The text of a file, and what it has."""
     try:
@@ -370,7 +390,7 @@ def read(path: Path) -> Source:
     source: dict[str, Any] | None = None
     heads: dict[str, dict[str, Any]] = {}
     claims: dict[str, Claim] = {}
-    rows: dict[str, list[dict[str, str]]] = {"content": [], "erratum": []}
+    rows: dict[str, list[dict[str, str]]] = {kind: [] for kind in ROWS}
     for kind, place in tables(path, document, text):
         if kind == "source":
             place.check(SOURCE_FIELDS, {"stand_ins": list, "ours": bool})
@@ -397,9 +417,11 @@ def read(path: Path) -> Source:
                     raise place.fail(f"no claim '{name}' is above", "of")
                 claims[name] = replace(claims[name], why=place.table["why"])
         else:
-            place.check(ROWS[kind], {"where": str})
+            place.check(ROWS[kind], ROWS_OPTIONAL[kind])
             if kind == "content":
                 place.one_of("state", list(STATES))
+            if kind == "withdrawn":
+                claims |= renamed(place, claims)
             rows[kind].append(place.table)
     if source is None:
         raise UsageError(f"{path}:1: there is no table [source]")
@@ -410,6 +432,7 @@ def read(path: Path) -> Source:
         tuple(claims.values()),
         tuple(rows["content"]),
         tuple(rows["erratum"]),
+        tuple(rows["withdrawn"]),
     )
 
 
