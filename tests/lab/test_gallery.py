@@ -814,7 +814,8 @@ def test_html_report(drawn: Path) -> None:
     assert all("heads come up" in (image["alt"] or "") for image in page.images)
     # Texts are escaped.
     for words in (
-        "0of 1 consistent, 0 inconsistent: values", "0of 1 consistent, 1 inconsistent: words",
+        "0of 1 consistent (0 of 1 values, 0 of 0 formulas, 0 of 0 orders), 0 inconsistent: values",
+        "0of 1 consistent, 1 inconsistent: words",
         "2of 5 figures drawn", "Heads & <tails>", "Bernoulli: Ars conjectandi",
         "The coin is <thin>.", "The coin is <bent>", "heads <%>", "45 to 55 %", "✗ inconsistent",
         "– inconclusive", "– not testable", "kernel release: 6.1-coin", "seeds 1, 2, 3",
@@ -841,8 +842,8 @@ def test_markdown_report(drawn: Path) -> None:
     lines = (out / "reproduction.md").read_text().splitlines()
     heads = [line for line in lines if line.startswith("- **Published ")]
     assert heads == [
-        "- **Published values, formulas and orders**:"
-        " 0 of 1 consistent, 0 inconsistent, 1 inconclusive.",
+        "- **Published values, formulas and orders**: 0 of 1 consistent"
+        " (0 of 1 values, 0 of 0 formulas, 0 of 0 orders), 0 inconsistent, 1 inconclusive.",
         "- **Published words and curves without values, with our thresholds**:"
         " 0 of 1 consistent, 1 inconsistent, 0 inconclusive (1 not testable).",
     ]

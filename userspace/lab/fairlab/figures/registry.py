@@ -48,10 +48,11 @@ CLASSES = {
     "trend": "a published rise or fall, without values",
     "words": "published words, or a figure without values: the threshold is ours",
 }
-#: The lines of a headline: numbers of the source, and what needs a threshold of ours.
+#: The lines of a headline, numbers of the source and what needs a threshold of ours, by class.
+#: Those with a name are counted within the line, too: formulas would hide how few values fit.
 HEADLINES = {
-    "values, formulas and orders": ("number", "formula", "order"),
-    "words and curves without values, with our thresholds": ("trend", "words"),
+    "values, formulas and orders": {"number": "values", "formula": "formulas", "order": "orders"},
+    "words and curves without values, with our thresholds": {"trend": "", "words": ""},
 }
 #: How the values of a claim, one for each seed, become one.
 STATISTICS = {

@@ -11,9 +11,17 @@ from typing import Any
 
 from fairlab.figures import html
 from fairlab.figures.registry import BASES, CLASSES, HEADLINES, STATES, Source
-from fairlab.figures.verdict import INCONCLUSIVE, INCONSISTENT, NOT_RUN, NOT_TESTABLE, VERDICTS
+from fairlab.figures.verdict import (
+    CONSISTENT,
+    INCONCLUSIVE,
+    INCONSISTENT,
+    NOT_RUN,
+    NOT_TESTABLE,
+    VERDICTS,
+)
 
 OURS = "claims of this project, of which nothing is published"
+JUDGED = [verdict for verdict in VERDICTS if verdict != NOT_TESTABLE]
 HEAD = ("claim", "published", "class", "here", "accepted", "verdict", "registered")
 
 
@@ -23,20 +31,32 @@ def counts(claims: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     return {verdict: found.count(verdict) for verdict in (*VERDICTS, NOT_RUN)}
 
 
-def headline(claims: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
+def headline(claims: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """The counts by what the sources give, and of our own claims."""
-    found = {
-        name: counts(c for c in claims if not c["ours"] and c["class"] in classes)
-        for name, classes in HEADLINES.items()
-    }
-    return found | {OURS: counts(claim for claim in claims if claim["ours"])}
+    found: dict[str, dict[str, Any]] = {}
+    for name, classes in HEADLINES.items():
+        own = {
+            kind: [c for c in claims if not c["ours"] and c["class"] == kind] for kind in classes
+        }
+        parts = [
+            f"{share(counts(own[kind]))} {called}" for kind, called in classes.items() if called
+        ]
+        found[name] = counts(itertools.chain(*own.values())) | {"parts": ", ".join(parts)}
+    return found | {OURS: counts(claim for claim in claims if claim["ours"]) | {"parts": ""}}
 
 
-def in_words(found: Mapping[str, int]) -> str:
-    """As "28 of 40 consistent, 5 inconsistent, 7 inconclusive (4 not testable, 2 not run)"."""
-    judged = [verdict for verdict in VERDICTS if verdict != NOT_TESTABLE]
-    first, *others = judged
-    text = f"{found[first]} of {sum(found[verdict] for verdict in judged)} {first}"
+def share(found: Mapping[str, Any]) -> str:
+    """As "28 of 40": how many of those that are judged are consistent."""
+    return f"{found[CONSISTENT]} of {sum(found[verdict] for verdict in JUDGED)}"
+
+
+def in_words(found: Mapping[str, Any]) -> str:
+    """As "28 of 40 consistent, 5 inconsistent, 7 inconclusive (4 not testable, 2 not run)"; with
+    parts "28 of 40 consistent (1 of 9 values, 27 of 31 orders), ...".
+    """
+    first, *others = JUDGED
+    text = f"{share(found)} {first}"
+    text += f" ({found['parts']})" if found.get("parts") else ""
     text += "".join(f", {found[verdict]} {verdict}" for verdict in others)
     out = [f"{found[one]} {one}" for one in (NOT_TESTABLE, NOT_RUN) if found[one]]
     return f"{text} ({', '.join(out)})" if out else text
