@@ -855,6 +855,7 @@ def test_markdown_report(drawn: Path) -> None:
     verdicts = [line.split(" | ")[-2] for line in lines if line.startswith("| heads come")]
     assert verdicts == ["inconclusive", "inconsistent"]
     assert f"| chance: {registry.BASES['chance']} | 0 | 0 | 1 | 0 | 0 |" in lines
+    assert "| before its runs | 0 | 1 | 1 | 1 | 0 |" in lines
     # All rows of a table have the same number of cells.
     for above, line in pairwise(lines):
         if above.startswith("|") and line.startswith("|"):

@@ -475,8 +475,8 @@ def described(claim: registry.Claim, judgement: verdict.Judgement) -> dict[str, 
 
 
 #: When a claim was registered, by the hashes that its runs have.
-BEFORE, AFTER, CHANGED = "before its runs", "after its runs", "changed after its runs"
-COMPUTED = "computed"
+REGISTERED = ("before its runs", "after its runs", "changed after its runs", "computed")
+BEFORE, AFTER, CHANGED, COMPUTED = REGISTERED
 
 
 def registered(claim: registry.Claim, stored: Sequence[dict[str, Any]]) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fairlab.figures import html
+from fairlab.figures.gallery import REGISTERED
 from fairlab.figures.registry import BASES, CLASSES, HEADLINES, STATES, Source
 from fairlab.figures.verdict import (
     CONSISTENT,
@@ -89,6 +90,9 @@ def page(
         "basis": {
             f"{basis}: {text}": [c for c in claims if c["basis"] == basis]
             for basis, text in BASES.items()
+        },
+        "registered": {
+            when: [claim for claim in claims if claim["registered"] == when] for when in REGISTERED
         },
         "source": {
             source.title: list(itertools.chain(*studies(source).values())) for source in sources
