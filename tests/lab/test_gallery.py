@@ -817,8 +817,9 @@ def test_html_report(drawn: Path) -> None:
         "0of 1 consistent (0 of 1 values, 0 of 0 formulas, 0 of 0 orders), 0 inconsistent: values",
         "0of 1 consistent, 1 inconsistent: words",
         "2of 5 figures drawn", "Heads & <tails>", "Bernoulli: Ars conjectandi",
-        "The coin is <thin>.", "The coin is <bent>", "heads <%>", "45 to 55 %", "✗ inconsistent",
-        "– inconclusive", "– not testable", "kernel release: 6.1-coin", "seeds 1, 2, 3",
+        "The coin is <thin>.", "The coin is <bent>", "Assumes: a <flat> table", "heads <%>",
+        "45 to 55 %", "✗ inconsistent", "– inconclusive", "– not testable",
+        "kernel release: 6.1-coin", "seeds 1, 2, 3",
         "it stood on its edge", "6 of 6 runs are missing",
     ):  # fmt: skip
         assert words in page.text, words
@@ -852,6 +853,7 @@ def test_markdown_report(drawn: Path) -> None:
     assert "- page 4: a coin has no third side." in lines
     assert "- fair-coin/tails, at 0123abc: heads are enough." in lines
     assert "- heads come up nearly always: The coin is &lt;bent>." in lines
+    assert sum("words: no number; assumes: a &lt;flat> table |" in line for line in lines) == 1
     verdicts = [line.split(" | ")[-2] for line in lines if line.startswith("| heads come")]
     assert verdicts == ["inconclusive", "inconsistent"]
     assert f"| chance: {registry.BASES['chance']} | 0 | 0 | 1 | 0 | 0 |" in lines

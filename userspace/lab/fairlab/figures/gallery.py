@@ -471,6 +471,7 @@ def described(claim: registry.Claim, judgement: verdict.Judgement) -> dict[str, 
         "verdict": judgement.verdict,
         "holds": judgement.holds,
         "why": claim.not_testable or claim.why,
+        "assumes": claim.assumes,
     }
 
 

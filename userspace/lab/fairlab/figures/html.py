@@ -47,6 +47,7 @@ def cells(claim: dict[str, Any]) -> tuple[str, ...]:
     """A claim as a row of such a table."""
     accepted = f"{claim['accepted']}: {claim['tolerance']}"
     accepted += " (our reading of the unit)" if claim["reading"] else ""
+    accepted += f"; assumes: {claim['assumes']}" if claim.get("assumes") else ""
     names = ("text", "published", "class", "here")
     return (*(str(claim[name]) for name in names), accepted, claim["verdict"], claim["registered"])
 

@@ -70,7 +70,8 @@ STATES = {
 #: What a tolerance rests on.  Its reason is one of these, a colon, and what it is in this case.
 BASES = {
     "definition": "nothing is chosen: an order, none, all of them, what follows from the protocol",
-    "published": "the source gives the bound, or a value that it rounds or calls approximate",
+    "published": "the source gives the bound, or a value that it rounds or calls approximate:"
+    " its width may be ours",
     "reading": "the source gives a value, whose unit or place is our reading",
     "setting": "the value depends on parameters that the source does not give, or that differ here",
     "chance": "what runs of this length vary by",
@@ -89,7 +90,7 @@ FIELDS: Fields = {
     "study": str,
     "id": str,  # unique in the study
     "text": str,
-    "quotation": str,
+    "quotation": str,  # or a paraphrase: a page does not put it in quotation marks
     "place": str,  # page, slide, figure
     "class": str,
     "unit": str,
@@ -105,8 +106,12 @@ OPTIONAL: Fields = {
     "unit_is_our_reading": bool,
     "not_testable": str,  # why
     "why": str,  # the likely reason, if it is not consistent
+    "assumes": str,  # what the source does not give, and may decide the verdict
     "source": str,  # the file whose [source] it belongs to, if not this one
 }
+#: Not part of a claim: how it is judged does not depend on them, and the first two may be written
+#: after the run.
+UNHASHED = ("why", "assumes", "source")
 
 SOURCE_FIELDS: Fields = {"title": str, "algorithms": list}
 ROWS: dict[str, Fields] = {
@@ -150,6 +155,7 @@ class Claim:
     unit_is_our_reading: bool = False
     not_testable: str = ""
     why: str = ""
+    assumes: str = ""
     renamed: bool = False
 
     @property
@@ -349,8 +355,7 @@ def read_claim(place: Place, source: dict[str, Any]) -> Claim:
     if set(ran) & set(source.get("stand_ins", ())) and "not_testable" not in found:
         raise place.fail("a claim about a stand-in is not testable: say why", "algorithm")
     low, high = accepted(place)
-    # The likely reason of a failure is written after the run; the file is not part of a claim.
-    hashed = {key: value for key, value in found.items() if key not in ("why", "source")}
+    hashed = {key: value for key, value in found.items() if key not in UNHASHED}
     same = {key: value for key, value in found.items() if key in Claim.__annotations__}
     return Claim(
         **same | {"cases": tuple(found["cases"])},
