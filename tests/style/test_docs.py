@@ -216,6 +216,10 @@ def test_readme_names_the_first_commands(command: str) -> None:
     assert command in text_of("README.md")
 
 
+def test_citation_has_the_version() -> None:
+    assert f"version: {text_of('VERSION').strip()}" in text_of("CITATION.cff").splitlines()
+
+
 def test_security_claims_have_tests() -> None:
     """The tests that docs/security.md names exist."""
     named = set(re.findall(r"`(test_\w+)`", (TOP / "docs/security.md").read_text()))
