@@ -257,6 +257,8 @@ def test_claims_of_rtt_fairness() -> None:
     # A ratio and its reciprocal do not cancel.
     data["bic-1"] = [{"ratio": ratio, "near": 1, "far": 1} for ratio in (2.5, 0.4)]
     assert not held(one, data)["bic-1"]
+    rows = {(row["RTTs"], row["protocol"]): row["ours"] for row in one.rows(data)}
+    assert rows["1 : 1, larger : smaller", "BIC"] == "2.50 (2.50 to 2.50)"
     assert one.theory(bic.BIC, 3) == pytest.approx(9)
     assert one.theory(bic.HSTCP, 6) == pytest.approx(6**5.556, rel=1e-3)
     assert math.isinf(one.theory(bic.STCP, 6))

@@ -314,8 +314,8 @@ class RttFairness(Compared):
         "Means are from 40 s to 80 s; the published duration is not known. A flow with a long RTT"
         " that leaves slow start early takes 30 s to recover. The flows start within the same"
         " second. Packets of 1500 bytes.",
-        "The ratio is the first flow's throughput divided by the second's; its mean over seeds is"
-        " geometric.",
+        "The ratio is the first flow's throughput divided by the second's; between equal RTTs, in"
+        " each run the larger's divided by the smaller's. Its mean over seeds is geometric.",
     )
     # d of the response c / (RTT p^d): synchronised losses give ratio^(1 / (1 - d)).
     EXPONENT: ClassVar[dict[str, float]] = {"bic": 0.5, "aimd": 0.5, "hstcp": 0.82, "stcp": 1.0}
@@ -344,13 +344,18 @@ class RttFairness(Compared):
         left = 1 - self.EXPONENT[kind.key]
         return float(ratio ** (1 / left)) if left else (math.inf if ratio > 1 else 1.0)
 
+    def measure_ratios(self, data: Data, kind: Kind, ratio: int) -> list[float]:
+        """Ratios of throughputs; between equal RTTs the larger's by the smaller's, as a ratio and
+        its reciprocal would cancel in a mean.
+        """
+        found = kind.values(data, ratio, "ratio")
+        return [max(x, 1 / x) for x in found] if ratio == 1 else found
+
     def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
-        """Ratios of throughputs; between equal RTTs, the larger by the smaller."""
+        """Ratios of throughputs."""
         found: dict[str, Measured] = {}
         for ratio in map(int, axis_values(data)) if not quick else ():
-            seen = {kind: kind.values(data, ratio, "ratio") for kind in FAST}
-            if ratio == 1:
-                seen = {kind: [max(x, 1 / x) for x in values] for kind, values in seen.items()}
+            seen = {kind: self.measure_ratios(data, kind, ratio) for kind in FAST}
             found |= {f"{kind.key}-{ratio}": values for kind, values in seen.items()}
             if ratio > 1:
                 rows = sorted(FAST, key=lambda kind, at=ratio: published(kind, at))  # type: ignore[misc]
@@ -369,7 +374,7 @@ class RttFairness(Compared):
         width = 0.8 / len(kinds)
         for n, kind in enumerate(kinds):
             for at, ratio in enumerate(ratios):
-                values = kind.values(data, ratio, "ratio")
+                values = self.measure_ratios(data, kind, ratio)
                 place = at + (n - (len(kinds) - 1) / 2) * width
                 mean = geometric_mean(values)
                 axis.bar(place, mean, 0.86 * width, color=kind.colour, alpha=0.75)
@@ -384,7 +389,10 @@ class RttFairness(Compared):
         axis.plot([], [], marker="_", color="black", ms=14, mew=2.2, ls="", label="published")
         axis.plot([], [], color="black", linewidth=1.2, label="range over seeds")
         axis.legend(loc="upper left", fontsize=9)
-        axis.set_xticks(range(len(ratios)), [f"1 : {ratio}" for ratio in ratios])
+        names = [
+            f"1 : {ratio}" + ("\n(larger : smaller)" if ratio == 1 else "") for ratio in ratios
+        ]
+        axis.set_xticks(range(len(ratios)), names)
         bottom = min(0.5, *(min(values_of(data, name, "ratio")) for name in data))
         axis.set_ylim(bottom, 30 * max(max(values_of(data, name, "ratio")) for name in data))
         axis.grid(False, axis="x")
@@ -394,11 +402,12 @@ class RttFairness(Compared):
     def rows(self, data: Data) -> Iterator[Row]:
         for ratio, kind, runs in runs_of(data):
             theory = self.theory(kind, int(ratio))
+            seen = self.measure_ratios(data, kind, int(ratio))
             yield {
-                "RTTs": f"1 : {ratio:g}",
+                "RTTs": f"1 : {ratio:g}" + (", larger : smaller" if ratio == 1 else ""),
                 "protocol": kind.label,
                 "published": f"{published(kind, int(ratio)):g}",
-                "ours": spread([run["ratio"] for run in runs], 1, mean=geometric_mean),
+                "ours": spread(seen, 2 if ratio == 1 else 1, mean=geometric_mean),
                 "theory, synchronised losses": "∞" if math.isinf(theory) else f"{theory:.3g}",
                 "first, Mbit/s": f"{mean(runs, 'near') / 1e6:.0f}",
                 "second, Mbit/s": f"{mean(runs, 'far') / 1e6:.1f}",
