@@ -153,6 +153,13 @@ def curves(axis: Any, data: Data, key: str, scale: float = 1.0, floor: float = 0
     name_ends(axis, ends)
 
 
+def draw_begin(axis: Any, least: float, most: float) -> None:
+    """Limit an axis of percentages, and say that it does not begin at 0."""
+    axis.set_ylim(least, most)
+    corner = {"transform": axis.transAxes, "color": GREY, "fontsize": 8, "va": "bottom"}
+    axis.text(0.01, 0.01, f"the axis begins at {least:.0f} %", **corner)
+
+
 def name_ends(axis: Any, ends: Sequence[tuple[float, Kind]]) -> None:
     """Label the ends of curves beside the panel, without overlaps."""
     panels = len(axis.figure.axes)
@@ -269,7 +276,7 @@ class Utilisation(Compared):
         axis.set_xticks(rates, [rate_label(mega).replace(" ", "\n") for mega in rates])
         axis.minorticks_off()
         least = min(min(values_of(data, name, "utilisation")) for name in data)
-        axis.set_ylim(min(60.0, 100 * least - 5), 101)
+        draw_begin(axis, min(60.0, 100 * least - 5), 101)
         curves(axis, data, "utilisation", 100)
         axis.set(ylabel="utilisation of the link (%)", xlabel="rate of the link")
         axis.set_title("5 flows, RTT 100 ms, buffer 0.1 BDP", fontsize=10, loc="left")
@@ -577,7 +584,7 @@ class Buffer(Compared):
         panels[1].set_yscale("log")
         panels[2].set_yscale("log")
         least = min(min(values_of(data, name, "throughput")) for name in data)
-        panels[0].set_ylim(100 * least - 5, 100)
+        draw_begin(panels[0], 100 * least - 5, 100)
         for axis, key, scale, floor, words in (
             (panels[0], "throughput", 100, 0.0, "throughput\n(% of the link)"),
             (panels[1], "queue", 1, 1e-4, "mean queue\n(BDP)"),
