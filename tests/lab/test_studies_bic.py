@@ -248,12 +248,13 @@ def rtt_fairness(factor: float = 1.0) -> dict[str, list[dict[str, Any]]]:
 
 def test_claims_of_rtt_fairness() -> None:
     one = study("bic-rtt-fairness")
-    assert all(held(one, rtt_fairness()).values()) and len(held(one, rtt_fairness())) == 14
+    assert all(held(one, rtt_fairness()).values()) and len(held(one, rtt_fairness())) == 16
     off = held(one, rtt_fairness(2.5))
     assert [off[f"bic-{ratio}"] for ratio in (1, 3, 6)] == [True, False, False]
+    assert not off["squares"] and off["as-aimd"]
     data = rtt_fairness()
     data["bic-3"], data["stcp-3"] = data["stcp-3"], data["bic-3"]
-    assert not held(one, data)["order-3"]
+    assert not held(one, data)["order-3"] and not held(one, data)["as-aimd"]
     # A ratio and its reciprocal do not cancel.
     data["bic-1"] = [{"ratio": ratio, "near": 1, "far": 1} for ratio in (2.5, 0.4)]
     assert not held(one, data)["bic-1"]

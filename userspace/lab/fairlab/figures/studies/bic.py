@@ -359,18 +359,24 @@ class RttFairness(Compared):
         return [max(x, 1 / x) for x in found] if ratio == 1 else found
 
     def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
-        """Ratios of throughputs."""
+        """Ratios of throughputs, also divided by the theory's, and BIC's by AIMD's."""
         found: dict[str, Measured] = {}
+        squares: dict[str, list[float]] = {}
+        same: dict[str, list[float]] = {}
         for ratio in map(int, axis_values(data)) if not quick else ():
             seen = {kind: self.measure_ratios(data, kind, ratio) for kind in FAST}
             found |= {f"{kind.key}-{ratio}": values for kind, values in seen.items()}
             if ratio > 1:
+                for kind in (AIMD, BIC):
+                    theory = self.theory(kind, ratio)
+                    squares[f"{kind.label}, 1 : {ratio}"] = [one / theory for one in seen[kind]]
+                same[f"1 : {ratio}"] = ratios(seen[BIC], seen[AIMD])
                 rows = sorted(FAST, key=lambda kind, at=ratio: published(kind, at))  # type: ignore[misc]
                 found[f"order-{ratio}"] = {
                     f"{high.label} / {low.label}": ratios(seen[high], seen[low])
                     for low, high in pairwise(rows)
                 }
-        return found
+        return found if quick else found | {"squares": squares, "as-aimd": same}
 
     def draw(self, figure: Any, data: Data) -> None:
         figure.set_size_inches(WIDTH, 4.6)
