@@ -270,11 +270,21 @@ def formula_run(loss: float, tcp: float, mine: float, deviation: float) -> dict[
 
 def formula_data(**changes: float) -> dict[str, list[dict[str, Any]]]:
     """The published results, with CHANGES."""
-    base = {"good": 1.05, "beyond": 1.5, "bold": 1.2, "gaimd": 1.0, "red": 1.0, "low": 0.1}
+    base = {
+        "few": 0.015,
+        "many": 0.18,
+        "good": 1.05,
+        "beyond": 1.5,
+        "bold": 1.2,
+        "gaimd": 1.0,
+        "red": 1.0,
+        "low": 0.1,
+    }
     how = base | changes
     data = {}
     for load in Formula.loads:
-        loss = 0.05 if load.sources < 40 else 0.15 if load.sources < 100 else 0.3
+        losses = {10: how["few"], 40: 0.15, 70: how["many"]}
+        loss = losses.get(load.sources, 0.3)
         ratio = how["good"] if loss < 0.2 else how["beyond"]
         ratio *= how["red"] if load.queue == "red" else 1
         mine = ratio * how["gaimd"]
@@ -297,6 +307,8 @@ def test_claims_of_the_formula() -> None:
         ({"red": 0.7}, "queues"),
         ({"low": 0.3}, "flows"),
         ({"low": 0.5}, "flows-beyond"),
+        ({"few": 0.025}, "loss-least"),
+        ({"many": 0.14}, "loss-most"),
     ):
         assert not held(study, formula_data(**change))[broken]
     quick = {load.name: [formula_run(0.1, 1.1, 1.1, 0.1)] for load in study.quick_loads}
@@ -356,7 +368,10 @@ def test_claims_of_fluctuation() -> None:
         return {"red": [{"begin": 20.0, "rtt": 0.06, TCP: kind(tcp), GAIMD: kind(mine)}]}
 
     for mine, holds in ((0.2, True), (0.3, False), (0.1, False)):
-        assert held(Fluctuation(), data(0.4, mine)) == {"cov": holds}
+        assert held(Fluctuation(), data(0.4, mine)) == {"cov": holds, "averages": True}
+    slow = data(0.4, 0.2)
+    slow["red"][0]["rtt"] = 0.08
+    assert not held(Fluctuation(), slow)["averages"]
 
 
 def test_claims_of_windows() -> None:

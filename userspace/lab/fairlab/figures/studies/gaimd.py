@@ -369,7 +369,13 @@ class Formula(Study):
             mean_of([one for loss, one in spreads if (loss > 0.1) == more])
             for more in (False, True)
         )
+        few, many = (
+            [100 * run["loss"] for name, run in seed.items() if self.load(name).sources == sources]
+            for sources in (SOURCES[0], SOURCES[-1])
+        )
         return self.measure_quick(seed) | {
+            "loss-least": min(few),
+            "loss-most": max(many),
             "beyond": beyond,
             "beyond-below": beyond - below,
             "aggressive": mean_of(bold) - mean_of(meek),
@@ -806,9 +812,12 @@ class Fluctuation(Study):
         return found
 
     def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
-        """GAIMD's mean coefficient of variation, divided by Reno's."""
+        """GAIMD's mean coefficient of variation, divided by Reno's; the averages' length [RTT]."""
         cov = [{kind: statistics.fmean(run[kind]["cov"]) for kind in LOOKS} for run in data["red"]]
-        return {"cov": [one[GAIMD] / one[TCP] for one in cov]}
+        return {
+            "cov": [one[GAIMD] / one[TCP] for one in cov],
+            "averages": [SAMPLE / run["rtt"] for run in data["red"]],
+        }
 
     def rows(self, data: Data) -> Iterator[Row]:
         for kind, beta in ((TCP, 0.5), (GAIMD, CHOSEN[1])):
