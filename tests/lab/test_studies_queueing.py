@@ -96,6 +96,20 @@ def test_each_claim_can_fail() -> None:
     assert broken({"fifo-5000": [run(5000, active=1999, packets=1999)]}) == set()
 
 
+def test_counts_that_ended_are_at_least_that() -> None:
+    """Of RR's runs one had more packets than it counted."""
+    study = Active()
+    data = made_up() | {"rr-50": [run(), run(packets=2000)]}
+    rows = {(row["link"], row["scheduler"]): row for row in study.rows(data)}
+    row = rows["50 Mbit/s", "RR"]
+    at_least = "\N{GREATER-THAN OR EQUAL TO} "
+    assert row["other packets: 99.9 %"] == f"{at_least}1035" and row["active flows: most"] == "60"
+    figure = Figure(layout="constrained")
+    study.draw(figure, data)
+    (note,) = [text.get_text() for text in figure.axes[1].texts]
+    assert note == "at least: 1 runs\ncount up to 2,000"
+
+
 def test_the_wait_of_background_packets() -> None:
     """Means over packets, not over bins; without half of the round trip, and the warm-up."""
     rows: list[tuple[float, int, int, float, float]] = [

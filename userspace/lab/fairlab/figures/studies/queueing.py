@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from fairlab.figures.studies.queue_model import DRR, RR, SCFQ, SCHEDULERS, Link
+from fairlab.figures.studies.queue_model import BINS, DRR, RR, SCFQ, SCHEDULERS, Link
 from fairlab.figures.studies.spread import gaps, mean, percent, ratios, spread
 from fairlab.figures.study import Case, Data, Measured, Numbers, Row, Study
 from fairlab.model.background import FLOWS, PACKETS, Background
@@ -564,8 +564,16 @@ class Active(Study):
     RELATIVE = (0.9 - 0.5) / (1 - 0.5)
     MIX = (0.6 - 0.5) / (1 - 0.5)
 
+    #: What a run counted at most; those that were stored before, 2000.
+    draw_ends: ClassVar = (2000, BINS)
+
+    def draw_clipped(self, data: Data, kind: str, rate: int, what: str) -> list[int]:
+        """How far those runs counted WHAT that had more of it."""
+        most = map(int, self.value(data, kind, rate, what, "most"))
+        return [one for one in most if one in self.draw_ends]
+
     def draw(self, figure: Any, data: Data) -> None:
-        figure.set_size_inches(9, 4)
+        figure.set_size_inches(10, 4)
         flows, packets = figure.subplots(1, 2)
         x = list(range(len(self.rates)))
         for n, kind in enumerate(SCHEDULERS):
@@ -577,22 +585,30 @@ class Active(Study):
                     label = f"{kind}, {'mean' if key == 'mean' else '99.9 %'}"
                     means = list(map(statistics.fmean, values))
                     axis.plot(at, means, look, color=colour, ms=4, label=label)
+                    for place, rate, found in zip(at, self.rates, means, strict=True):
+                        clipped = self.draw_clipped(data, kind, rate, what)
+                        if clipped and key == "high":
+                            axis.plot([place], [found], "^", color=colour, ms=9)
+                            words = f"at least: {len(clipped)} runs\ncount up to {max(clipped):,}"
+                            plots.note(axis, words, (place, found), (9, -4), fontsize=7)
         flows.axhline(500, color="black", lw=0.8, ls=":")
         flows.set_title("flows with packets; dotted: slide 16's most", fontsize=9, loc="left")
         packets.set_title("packets of flows that the link does not limit", fontsize=9, loc="left")
         for axis in (flows, packets):
             axis.set_yscale("log")
             axis.set_xticks(x, list(self.rates.values()))
-        flows.legend(fontsize=7, ncols=2)
+        packets.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize=8)
 
     def rows(self, data: Data) -> Iterator[Row]:
         whats = {"active": "active flows", "limited": "limited flows", "packets": "other packets"}
         keys = (("mean", "mean", 1), ("high", "99.9 %", 0), ("most", "most", 0))
         for rate, label in self.rates.items():
             for kind in SCHEDULERS:
+                least = {what: self.draw_clipped(data, kind, rate, what) for what in whats}
                 yield {"link": label, "scheduler": kind} | {
                     f"{words}: {head}": (
-                        f"{statistics.fmean(self.value(data, kind, rate, what, key)):.{digits}f}"
+                        ("\N{GREATER-THAN OR EQUAL TO} " if least[what] else "")
+                        + f"{statistics.fmean(self.value(data, kind, rate, what, key)):.{digits}f}"
                     )
                     for what, words in whats.items()
                     for key, head, digits in keys
