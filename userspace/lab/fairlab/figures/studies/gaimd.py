@@ -405,6 +405,8 @@ class Formula(Study):
                     "if each lost packet counts": spread([one["ratio_lost"] for one in seen]),
                 }
 
+    draw_most = 3  # predicted / sent
+
     def draw(self, figure: Any, data: Data) -> None:
         """Predicted / sent by loss: each queue, single flows, and current Linux."""
         loads = [self.load(name) for name in data]
@@ -423,11 +425,15 @@ class Formula(Study):
             axis.set_title(titles[panel], loc="left", fontsize=10)
             axis.axhline(1, color="black", lw=1)
             axis.axvspan(0, 20, color="#f1f1f1", zorder=0, lw=0)
-            axis.set(ylim=(0, 3), ylabel="predicted / sent")
+            axis.set(ylim=(0, self.draw_most), ylabel="predicted / sent")
             if panel in QUEUES:
                 self._draw_points(axis, data, panel)
             else:
                 self._draw_example(axis, data, panel == MODERN)
+            cut = [y for line in axis.lines for y in line.get_ydata() if y > self.draw_most]
+            if cut:
+                words = f"{len(cut)} above {self.draw_most}, at most {max(cut):.1f}"
+                axis.text(0.99, 0.88, words, transform=axis.transAxes, ha="right", fontsize=9)
         panels[0].text(19.7, 0.06, "published: good to 20 %, over-estimates beyond", ha="right")
         panels[-1].set_xlabel("dropped by the queue (%)")
         most = max(run["loss"] for runs in data.values() for run in runs)

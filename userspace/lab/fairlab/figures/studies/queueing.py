@@ -468,7 +468,8 @@ class Insensitivity(Study):
         left.set(xlabel="load", ylabel="flows in progress, mean", ylim=(0, None))
         left.legend(loc="upper left")
         right.set(xlabel="i", ylabel="part of the time with i flows or more", ylim=(1e-4, 1.2))
-        right.set_title("lines: load^i", fontsize=9, loc="left")
+        title = "lines: load^i; less than a ten-thousandth is not drawn"
+        right.set_title(title, fontsize=9, loc="left")
 
 
 # --- flows with packets in a queue, by the rate of the link and the scheduler ---------------------
