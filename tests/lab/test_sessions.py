@@ -343,6 +343,33 @@ def test_table_of_tcp_has_the_columns_that_all_runs_have() -> None:
     assert all(len(row) == len(table.columns) for row in table.rows)
 
 
+def test_a_rise_of_cycles_with_the_rtt_is_seen() -> None:
+    """Though all are within 30 % of their mean."""
+    study = next(one for one in slbn.STUDIES if one.name == "slbn-levels")
+
+    def data(cycles: dict[int, float]) -> dict[str, Any]:
+        lines = {f"levels-{n}": (n, 40, 1.1 * n) for n in range(1, 9)}
+        lines |= {f"rtt-{ms}ms": (4, ms, count) for ms, count in cycles.items()}
+        return {
+            name: [
+                {
+                    "levels": n,
+                    "round_trip_ms": ms,
+                    "cycles": [count],
+                    "seconds": [count * ms / 1000],
+                }
+            ]
+            for name, (n, ms, count) in lines.items()
+        }
+
+    rising = data({5: 3.75, 10: 4.25, 20: 4.5, 80: 4.8, 160: 4.86})
+    assert [name for name, holds in held(study, rising).items() if not holds] == ["rtt-rise"]
+    assert held(study, rising | data({5: 4.6}))["rtt-rise"]
+    assert "rtt-rise" not in study.measure(data({10: 4.25}), quick=True)
+    rows = {row["RTT"]: row["in RTTs"] for row in study.rows(rising)}
+    assert rows["5 ms"] == "3.75"
+
+
 @pytest.mark.tier("test")
 def test_study_runs_from_plan_to_claims(tmp_path: Path) -> None:
     """One study; tests/figures runs all of them."""

@@ -391,7 +391,9 @@ class Levels(OneForm):
         return by_seed(data, self.measure_seed)
 
     def measure_seed(self, seed: dict[str, Numbers]) -> dict[str, float | dict[str, float]]:
-        """Lines that converge [%]; cycles above two for each level; apart by RTT [%]."""
+        """Lines that converge [%]; cycles above two for each level; apart by RTT, and more at the
+        longest than at the shortest [%].
+        """
         every = [one for run in seed.values() for one in run["cycles"]]
         means = {name: mean_of(self.cycles([run])) for name, run in seed.items()}
         by_levels = {
@@ -401,11 +403,15 @@ class Levels(OneForm):
         own = max(run["levels"] for name, run in seed.items() if "rtt" in name)
         trips = [means[name] for name, run in seed.items() if run["levels"] == own]
         middle = statistics.fmean(trips)
-        return {
+        found: dict[str, float | dict[str, float]] = {
             "converges": 100 * (1 - every.count(None) / len(every)),
             "levels": max(mean - (by_levels[few] + 2 * (n - few)) for n, mean in by_levels.items()),
             "rtt": 100 * max(abs(mean / middle - 1) for mean in trips),
         }
+        short, long = (means.get(f"rtt-{ms}ms") for ms in (5, 160))
+        if short and long:
+            found["rtt-rise"] = 100 * (long / short - 1)
+        return found
 
     def draw(self, figure: Any, data: Data) -> None:
         figure.set_size_inches(8, 3.6)
@@ -438,6 +444,7 @@ class Levels(OneForm):
                 "cycles, mean": f"{statistics.fmean(cycles):.1f}",
                 "10th to 90th percentile": spread,
                 "time, mean": f"{1000 * statistics.fmean(seconds):.0f} ms",
+                "in RTTs": f"{1000 * statistics.fmean(seconds) / runs[0]['round_trip_ms']:.2f}",
             }
 
 
