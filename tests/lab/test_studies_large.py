@@ -378,13 +378,33 @@ def test_drawing_and_tables(name: str) -> None:
     assert table and {len(row) for row in table.rows} == {len(table.columns)}
 
 
+def test_what_an_axis_cuts_is_written() -> None:
+    """Of a mean over seeds, also how far a single one is."""
+
+    def words(drawn: tuple[float, ...], seeds: tuple[float, ...]) -> str:
+        axis = Figure().subplots()
+        large.draw_cut(axis, (-100, 200), drawn, seeds, more=["more"])
+        assert axis.get_ylim() == (-100, 200)
+        return str(axis.texts[0].get_text())
+
+    assert words((-100, 200), (-120, 250)) == "more"
+    up, down = "\N{UPWARDS ARROW} up to", "\N{DOWNWARDS ARROW} down to"
+    assert words((0, 307), (0, 494)) == f"{up} 307 %, a seed to 494 %\nmore"
+    assert words((-1234, 300), (-1234, 300)) == f"{up} 300 %\n{down} -1,234 %\nmore"
+
+
 @pytest.mark.parametrize("name", ERRORS)
 def test_drawing(name: str) -> None:
     figure = Figure(layout="constrained")
     data = made_up()
     if name != "slbn-1a":
-        data = {n: data[n] for n in (*FORMS, "bfyz", "sperc")}
+        until = {"slbn-2a": 2, "slbn-2b": 11}[name]
+        some = run(until, (1, -150, 5), (-5, -20, 1))
+        data = {n: [some] for n in (*FORMS, "bfyz", "sperc")}
     STUDIES[name].draw(figure, data)
     assert len(figure.axes) == 2 * len(data)
+    if name != "slbn-1a":
+        cut = {text.get_text() for axis in figure.axes[::2] for text in axis.texts}
+        assert {text.splitlines()[0] for text in cut} == {"\N{DOWNWARDS ARROW} down to -150 %"}
     if name == "slbn-1a":
         assert len(STUDIES[name].table(data).rows) == len(data)  # type: ignore[union-attr]
