@@ -154,20 +154,42 @@ class Errors(Published):
         """The largest mean overshoot of bottlenecks until END [%]."""
         return max(one[LINKS][0] for one in self.series([run], self.begin, end))
 
+    #: While sessions join and leave [s], from when the first have their second rate.
+    measure_span: tuple[float, float]
+
+    def measure_rest(self, runs: Sequence[Numbers], begin: float, end: float) -> list[float]:
+        """The largest error of sources from BEGIN to END [%]."""
+        return [
+            max(abs(v) for one in self.series([run], begin, end) for v in one[SOURCES])
+            for run in runs
+        ]
+
+    def measure_means(self, runs: Sequence[Numbers], side: slice) -> list[list[float]]:
+        """The mean errors of each run while sessions join and leave [%]."""
+        return [[one[side][0] for one in self.series([run], *self.measure_span)] for run in runs]
+
+    def measure_used(self, runs: Sequence[Numbers]) -> list[float]:
+        """The mean error at bottlenecks while sessions join and leave [%]."""
+        return list(map(statistics.fmean, self.measure_means(runs, LINKS)))
+
     def measure_forms(
         self, data: Data, rest: tuple[float, float], end: float
     ) -> dict[str, Measured]:
-        """Each form's error at rest, and overshoot until END [%]; queues [ms]."""
+        """Each form's error at rest, overshoot until END, use of bottlenecks and variation of means
+        while sessions join and leave [%]; queues [ms].
+        """
         found: dict[str, Measured] = {}
         for name in SIMULATED.values():
             runs = data[name]
             found |= {
-                f"{name}-converges": [
-                    max(abs(v) for one in self.series([run], *rest) for v in one[SOURCES])
-                    for run in runs
-                ],
+                f"{name}-converges": self.measure_rest(runs, *rest),
                 f"{name}-overshoot": [self.overshoot(run, end) for run in runs],
                 f"{name}-queue": [max(one[WAIT] for one in run["series"]) for run in runs],
+                f"{name}-full": self.measure_used(runs),
+                f"{name}-constant": {
+                    words: [max(means) - min(means) for means in self.measure_means(runs, side)]
+                    for words, side in (("sources", SOURCES), ("bottlenecks", LINKS))
+                },
             }
         over = [100 * run["overshoot"] for run in data[SIMULATED[COMMIT]]]
         return found | {"slbn-never-above": over}
@@ -265,6 +287,7 @@ class Experiment1a(Errors):
     experiment = "1a"
     algorithms = tuple(NAMES)
     begin, end = 0.3, 1.0
+    measure_span = (0.3, 0.7)
 
     def seeds(self, quick: bool) -> Sequence[int]:
         """Two that were run before the claims were registered, and eight that were not."""
@@ -292,6 +315,9 @@ class Experiment1a(Errors):
                 NAMES[other]: ratios(off[other], off["bfyz"]) for other in ("erica", "rcp")
             },
             "erica-above": mean("erica", 0),
+            "loops-rest": {
+                NAMES[name]: self.measure_rest(data[name], 1.5, 2.0) for name in ("xcp", "rcp")
+            },
             "rcp-errors": list(map(max, sources("rcp", 2, 0.3))),
             "piqi-rcp-errors": list(map(max, sources("piqi-rcp", 2, 0.3))),
             "cobb-mean": mean("cobb", 0),
@@ -322,8 +348,15 @@ class Experiment2a(Large):
     setting = "A transit-stub network of 11,000 routers; 180,000 sessions join in the first second."
     experiment = "2a"
     begin, end = 0.5, 1.5
-    draw_span = (0.2, 0.8)
+    measure_span = draw_span = (0.2, 0.8)
     draw_limits = ((-100, 150), (-100, 50))
+
+    def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
+        bfyz = self.measure_used(data["bfyz"])
+        return super().measure(data, quick) | {
+            f"{name}-conservative": gaps(self.measure_used(data[name]), bfyz)
+            for name in SIMULATED.values()
+        }
 
 
 class Experiment2b(Large):
@@ -338,7 +371,7 @@ class Experiment2b(Large):
     )
     experiment = "2b"
     begin, end = 9.2, 10.2
-    draw_span = (9, 10.6)
+    measure_span, draw_span = (9.2, 10.0), (9, 10.6)
     draw_limits = ((-20, 10), (-40, 10))
 
     def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
@@ -432,6 +465,7 @@ class Experiment1b(Published):
         for name in SIMULATED.values():
             found |= {
                 f"{name}-queue": wait[name],
+                f"{name}-packets": [max(one[2] for one in run["queues"]) for run in data[name]],
                 f"{name}-erica": ratios(took["erica"], took[name]),
                 f"{name}-stand-ins": {
                     NAMES[other]: ratios(took[other], took[name]) for other in STAND_INS
