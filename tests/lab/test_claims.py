@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from fairlab.figures import registry, verdict
+from fairlab.figures.gallery import described
 from fairlab.figures.studies import ALL
 from fairlab.figures.verdict import CONSISTENT, INCONCLUSIVE, INCONSISTENT, NOT_TESTABLE
 from fairlab.model.errors import UsageError
@@ -151,6 +152,14 @@ def test_stand_ins_are_not_testable_whatever_they_do() -> None:
     excused = registry.Claim(**{**claim().__dict__, "not_testable": "a stand-in"})
     assert verdict.judge(excused, (15, 15.1)).verdict == NOT_TESTABLE
     assert verdict.judge(excused, (30, 30.1)).verdict == NOT_TESTABLE
+
+
+def test_an_explanation_corrects_why_a_claim_is_not_testable() -> None:
+    """A claim's own fields have a hash, so that a text in them cannot be corrected."""
+    excused = registry.Claim(**{**claim().__dict__, "not_testable": "of 10, 8 ended"})
+    for why, shown in (("", "of 10, 8 ended"), ("of 10, 9 ended", "of 10, 9 ended")):
+        found = registry.Claim(**{**excused.__dict__, "why": why})
+        assert described(found, verdict.judge(found, (15, 15.1)))["why"] == shown
 
 
 SIMILAR = """\

@@ -470,7 +470,8 @@ def described(claim: registry.Claim, judgement: verdict.Judgement) -> dict[str, 
         "here": verdict.in_words(judgement, claim.unit),
         "verdict": judgement.verdict,
         "holds": judgement.holds,
-        "why": claim.not_testable or claim.why,
+        # A claim's own fields are hashed; `why` can still correct them.
+        "why": claim.why or claim.not_testable,
         "assumes": claim.assumes,
     }
 
