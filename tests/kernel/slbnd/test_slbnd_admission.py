@@ -394,7 +394,7 @@ def test_retransmissions_back_off(net: Chain, tmp_path: Path) -> None:
     ("shares", "size", "pause", "least", "most"),
     [
         # 14 kbit/s each; the least demand is 64.
-        ("flow", 350, 0.18, 40 * 64000, 60 * 64000),
+        pytest.param("flow", 350, 0.18, 40 * 64000, 60 * 64000, marks=pytest.mark.tier("all")),
         # 43 octets in 0.48 s each: one control packet, of 142 octets and more, in 1.58 s, whose
         # answer assigns a rate for 0.875 s.
         ("flow", 1, 0.48, 0, 22 * 64000),
