@@ -55,7 +55,8 @@ def against_aims(points: list[dict[str, Any]]) -> list[str]:
                 " and their links included",
                 f"{octets:.0f} bytes",
                 octets < AIM_BYTES,
-                "not traced",
+                "packets of protocol 2 have two slots more than their path has links (assumed, not"
+                " traced)",
             ),
         ]
     if len(points) > 1:
