@@ -155,6 +155,7 @@ static void resolve(struct search *search, struct route *route)
 	if (route->count || !route->nexthop)
 		return;
 	error = rtnl_nexthop(route->nexthop, read_nexthop, route);
+	route->nexthop = 0;
 	/* If it has been removed, so has the route. */
 	if (error && error != -ENOENT)
 		search->error = error;
@@ -169,24 +170,14 @@ static bool overlap(const struct route *route, const struct flows_prefix *hosts)
 	return prefix_matches(&route->to, hosts->family, hosts->address);
 }
 
-/* Whether it is a default route, or overlaps with a prefix of hosts. */
-static bool concerns(const struct search *search, const struct route *route)
-{
-	u32 n;
-
-	for (n = 0; n < search->host_count; n++)
-		if (overlap(route, &search->hosts[n]))
-			return true;
-	return !route->to.length;
-}
-
-static void use_route(struct search *search, const struct route *route, u32 n)
+static void use_route(struct search *search, struct route *route, u32 n)
 {
 	const struct flows_prefix *hosts = &search->hosts[n];
 	struct route *around = &search->around[n];
 
 	if (!overlap(route, hosts))
 		return;
+	resolve(search, route);
 	if (route->to.length >= hosts->length) {
 		search->within[n] = true;
 		add_devices(search, route);
@@ -201,9 +192,10 @@ static int add_route(const struct nlmsghdr *message, void *data)
 	struct route route;
 	u32 n;
 
-	if (!read_route(message, &route) || !concerns(search, &route))
+	if (!read_route(message, &route))
 		return MNL_CB_OK;
-	resolve(search, &route);
+	if (!route.to.length)
+		resolve(search, &route);
 	for (n = 0; n < route.count && !route.to.length; n++)
 		add_hop(&search->defaults, route.devices[n]);
 	for (n = 0; n < search->host_count && route.to.length; n++)
