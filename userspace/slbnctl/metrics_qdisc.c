@@ -19,7 +19,8 @@
 /**
  * struct qdisc - a drr_fq qdisc
  * @device: index of its device
- * @handle: its handle
+ * @handle: its handle; 0 of default qdiscs, so that several of a device may have it
+ * @parent: the class that it is the child of, or TC_H_ROOT
  * @basic: bytes and packets that it sent
  * @queue: its queue
  * @own: what only drr_fq counts
@@ -27,6 +28,7 @@
 struct qdisc {
 	unsigned int device;
 	__u32 handle;
+	__u32 parent;
 	struct gnet_stats_basic basic;
 	struct gnet_stats_queue queue;
 	struct tc_drr_fq_qdisc_stats own;
@@ -101,6 +103,7 @@ static int collect(const struct nlmsghdr *message, void *data)
 	*larger = (struct qdisc){
 		.device = head->tcm_ifindex,
 		.handle = head->tcm_handle,
+		.parent = head->tcm_parent,
 	};
 	read_statistics(larger, statistics);
 	return MNL_CB_OK;
@@ -182,6 +185,9 @@ static void print_metric(const struct qdisc_metric *metric,
 	metric_label("device", device_text(text, qdisc->device));
 	snprintf(text, sizeof(text), "%x:", qdisc->handle >> 16);
 	metric_label("handle", text);
+	snprintf(text, sizeof(text), "%x:%x", qdisc->parent >> 16,
+		 TC_H_MIN(qdisc->parent));
+	metric_label("parent", qdisc->parent == TC_H_ROOT ? "root" : text);
 	metric_count(value);
 }
 

@@ -241,7 +241,7 @@ def test_metrics_of_drr_fq(ns: Namespace) -> None:
             out.sendto(b"?" * 1000, ("192.0.2.2", 5000 + n))
     found = metrics(ns)
     (tc,) = json.loads(sh(f"tc -n {ns.name} -s -j qdisc show dev d1").stdout)
-    labels = {"device": "d1", "handle": "2:"}
+    labels = {"device": "d1", "handle": "2:", "parent": "root"}
     assert tc["packets"] >= 5
     for key, name in {
         "bytes": "sent_bytes",
@@ -257,6 +257,21 @@ def test_metrics_of_drr_fq(ns: Namespace) -> None:
     }.items():
         assert found[f"drr_fq_{name}"] == [(labels, tc[key])], key
     assert found["drr_fq_active_flows"] == [(labels, 0)]
+
+
+def test_metrics_of_default_qdiscs(ns: Namespace) -> None:
+    """Their handles are all 0: the parent distinguishes those of a device."""
+    sh(f"ip -n {ns.name} link add q0 numtxqueues 4 type veth peer name q1 numtxqueues 4")
+    default = Path("/proc/sys/net/core/default_qdisc")
+    before = default.read_text()
+    default.write_text("drr_fq")
+    try:
+        sh(f"tc -n {ns.name} qdisc replace dev q0 root handle 1: mq")
+    finally:
+        default.write_text(before)
+    expected = [{"device": "q0", "handle": "0:", "parent": f"1:{n}"} for n in (1, 2, 3, 4)]
+    found = metrics(ns)["drr_fq_active_flows"]
+    assert sorted((labels for labels, _ in found), key=lambda each: each["parent"]) == expected
 
 
 # --- domain check --------------------------------------------------------------------------------
