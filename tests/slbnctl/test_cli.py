@@ -19,6 +19,7 @@ import pytest
 
 from tests import launch
 from tests.linux_source import TOP
+from tests.slbnctl.schema import validate
 
 HERE = Path(__file__).resolve().parent
 SLBNCTL = TOP / "build" / "slbnctl" / "slbnctl"
@@ -431,6 +432,12 @@ def test_generated_key(tmp_path: Path) -> None:
         done = slbnctl("key", "generate", str(tmp_path / "d"), number)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert not (tmp_path / "d").exists()
+
+
+def test_generated_key_as_json() -> None:
+    made = json.loads(slbnctl("-j", "key", "generate").stdout)
+    validate("generated", made)
+    assert slbnctl("key", "fingerprint", "-", stdin=made["key"]).returncode == 0
 
 
 def test_fingerprint(tmp_path: Path) -> None:

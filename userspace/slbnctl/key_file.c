@@ -89,10 +89,15 @@ enum status run_key_generate(int argc, char **argv)
 	for (n = 0; n < sizeof(key); n++)
 		snprintf(text + at + 2 * n, 3, "%02x", key[n]);
 	strcpy(text + at + 2 * n, "\n");
-	if (argc)
+	if (argc) {
 		done = write_file(*argv, text);
-	else
-		fputs(text, stdout);
+	} else {
+		text[2 * n] = 0;
+		show_begin();
+		show_string("key", "%s", text);
+		show_end();
+		putchar('\n');
+	}
 	explicit_bzero(key, sizeof(key));
 	explicit_bzero(text, sizeof(text));
 	return done ? STATUS_OK : STATUS_FAILED;
