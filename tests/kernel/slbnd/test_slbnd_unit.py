@@ -208,16 +208,22 @@ def test_start_reload_crash_and_stop(net: Chain, tmp_path: Path) -> None:
 
 @pytest.mark.tier("all")
 def test_link_and_metrics(net: Chain, tmp_path: Path) -> None:
-    """Changed by reload, removed by stop; errors of tc fail the unit. The path is a setting."""
+    """Changed by reload, removed by stop; errors of tc fail the unit, which then tries again.
+
+    The device is in its group. The path of the metrics is a setting.
+    """
     link, metrics = CONFIG.parent / "link-e0.conf", CONFIG.parent / "metrics.conf"
+    address = link.with_suffix(".ip")
     link.parent.mkdir(exist_ok=True)
     try:
         with systemd(net, tmp_path) as init:
             init.ctl("set-environment", "TC_LIB_DIR=/run/fairpath")
             net.tc(0, "qdisc delete dev e0 root")
             link.write_text("qdisc replace dev e0 root handle 1: slbn rate 30mbit\n")
+            address.write_text("link set dev e0 group 5\n")
             init.ctl("start", "fairpath-link@e0")
             assert net.shown(0)["capacity"] == 30 * MEGA
+            assert " group 5 " in init.run("ip", "link", "show", "dev", "e0").stdout
             link.write_text(link.read_text().replace("30", "40"))
             init.ctl("reload", "fairpath-link@e0")
             assert net.shown(0)["capacity"] == 40 * MEGA
@@ -240,6 +246,9 @@ def test_link_and_metrics(net: Chain, tmp_path: Path) -> None:
             link.write_text("qdisc replace dev e0 root slbn rat 1mbit\n")
             done = init.run("systemctl", "start", "fairpath-link@e0", check=False)
             assert done.returncode == 1
+            link.write_text("qdisc replace dev e0 root handle 1: slbn rate 50mbit\n")
+            wait_for(lambda: " slbn 1: root " in net.tc(0, "qdisc show dev e0").stdout)
     finally:
         link.unlink()
+        address.unlink(missing_ok=True)
         metrics.unlink(missing_ok=True)
