@@ -109,7 +109,8 @@ help:
 .PHONY: check-kernel
 check-kernel:
 	@test -n '$(KERNELRELEASE)' || { \
-		echo 'No kernel headers in $(KERNELDIR): install linux-headers for your kernel, or set KERNELDIR.' >&2; \
+		echo 'No kernel headers in $(KERNELDIR): install linux-headers for your kernel, or set KERNELDIR$(if \
+			$(filter %uninstall,$(MAKECMDGOALS)), or KERNELRELEASE).' >&2; \
 		exit 2; }
 	@$(if $(filter %uninstall,$(MAKECMDGOALS)),:,ARCH='$(ARCH)' scripts/check-kernel $(if $(and $(filter \
 		%install install-modules,$(MAKECMDGOALS)),$(if $(INSTALL_MOD_PATH),,yes)),--install) '$(KERNELDIR)' '$(KERNELRELEASE)')
@@ -163,15 +164,23 @@ dkms-tree:
 	$(foreach name,$(MODULES),$(call copy-dkms-tree,$(name)))
 
 # With DESTDIR, only the trees and hooks: DKMS itself knows no other root. One
-# after the other, also with make -j, and nothing is removed for other kernels.
+# after the other, also with make -j. Other kernels that had a module get it again.
 .PHONY: dkms-install
 dkms-install: check-kernel
-	$(MAKE) --no-print-directory dkms-uninstall
-	$(MAKE) --no-print-directory dkms-tree
 ifeq ($(DESTDIR),)
-	set -e; for name in $(MODULES:%=$(call dkms_name,%)); do \
-		dkms install $$name/$(VERSION) -k $(KERNELRELEASE) --kernelsourcedir $(KERNELDIR); done
+	@command -v dkms >/dev/null || { echo 'dkms is not installed: apt install dkms' >&2; exit 2; }
+	set -e; had=$$(dkms status | sed -n 's|^\(fairpath-[^/, ]*\)[/,].*, *\([^,]*\), [^,]*: installed.*|\1=\2|p'); \
+	$(MAKE) --no-print-directory dkms-uninstall dkms-tree; \
+	for name in $(MODULES:%=$(call dkms_name,%)); do \
+		dkms install $$name/$(VERSION) -k $(KERNELRELEASE) --kernelsourcedir $(KERNELDIR); \
+		for each in $$had; do other=$${each#$$name=}; \
+			[ $$other = $$each ] || [ $$other = $(KERNELRELEASE) ] || dkms install $$name/$(VERSION) -k $$other || \
+				echo "warning: $$name is not installed for $$other: see above" >&2; \
+		done; \
+	done
 	$(if $(filter tcp_bic,$(MODULES)),@scripts/check-bic-module $(KERNELRELEASE))
+else
+	$(MAKE) --no-print-directory dkms-uninstall dkms-tree
 endif
 
 # All versions; up to 0.1, one package had all modules.
@@ -188,7 +197,8 @@ endif
 
 .PHONY: install uninstall
 install: modules-install tools-install
-uninstall: modules-uninstall tools-uninstall
+# Files of a kernel without headers need KERNELRELEASE.
+uninstall: tools-uninstall modules-uninstall
 
 # Installed packages; the other targets only check for theirs.
 

@@ -546,6 +546,34 @@ def test_dkms_supports_all_kernels_of_the_range(release: str) -> None:
     assert done.stdout == "yes\n"
 
 
+#: What DKMS changes is not the host's: there may be no /lib/modules on which to mount.
+APART = """
+for each in /usr/src /var/lib/dkms /etc/kernel; do mount -t tmpfs none $each; done
+mount -t tmpfs none {scratch}
+mkdir {scratch}/upper {scratch}/work
+mount -t overlay -o lowerdir=/usr/lib,upperdir={scratch}/upper,workdir={scratch}/work none /usr/lib
+mkdir -p /lib/modules
+"""
+RELEASE = """
+release=$(cat {kernel}/release)
+mkdir -p /lib/modules/$release
+ln -s {kernel}/headers /lib/modules/$release/build
+make --no-print-directory dkms-install MODULES=tcp_gaimd KERNELDIR={kernel}/headers
+"""
+
+
+@pytest.mark.tier("all")
+def test_dkms_install_keeps_modules_of_other_kernels(kernel: Path, tmp_path: Path) -> None:
+    newer = Path(launch.succeed(["scripts/kernel", "get", "6.12"], cwd=TOP).stdout.strip())
+    script = "set -e" + APART.format(scratch=tmp_path)
+    script += "".join(RELEASE.format(kernel=each) for each in (kernel, newer))
+    script += "find /lib/modules -name 'tcp_gaimd.ko*' | cut -d / -f 4 | sort"
+    root = [] if os.getuid() == 0 else ["--map-root-user"]
+    done = launch.succeed(["unshare", "--mount", *root, "sh", "-c", script], cwd=TOP)
+    releases = sorted((each / "release").read_text().strip() for each in (kernel, newer))
+    assert done.stdout.splitlines()[-2:] == releases, done.stdout
+
+
 @pytest.mark.parametrize(
     ("package", "builds"), [("fairpath-gaimd-dkms", "yes"), ("linux-image-6.12.1-amd64", "")]
 )
