@@ -459,6 +459,7 @@ u64 slbn_bypass_read(struct slbn_link *link);
 
 /* slbn_idle.c */
 u64 slbn_idle_time(struct net_device *dev);
+void slbn_idle_restart(struct net *net, int ifindex);
 int slbn_idle_init(void);
 void slbn_idle_exit(void);
 

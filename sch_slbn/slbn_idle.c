@@ -13,7 +13,9 @@
  * and finally about once in a minute. So a device never counts as idle for
  * longer than it was, and counts for at least half of that time, at most a
  * minute less. A device that is created again, moves to another namespace or
- * goes down starts again. One whose counter has never moved is not idle: its
+ * goes down starts again, and so does one that ceases to be an edge: an edge
+ * answers control packets itself, so that sessions with a lease may have sent
+ * nothing over its device. One whose counter has never moved is not idle: its
  * driver may not count.
  *
  * A device costs a few words, charged to who sets it up; without memory for them
@@ -106,6 +108,23 @@ u64 slbn_idle_time(struct net_device *dev)
 		return 0;
 	slbn_sample_update(dev, sample, false);
 	return sample->packets ? ktime_get_ns() - sample->since : 0;
+}
+
+/**
+ * slbn_idle_restart() - sessions that have sent nothing may use a device
+ * @net: its namespace
+ * @ifindex: its index
+ *
+ * Context: RTNL is held.
+ */
+void slbn_idle_restart(struct net *net, int ifindex)
+{
+	struct slbn_sample *sample =
+		xa_load(&slbn_idle_net(net)->samples, ifindex);
+
+	ASSERT_RTNL();
+	if (sample)
+		sample->since = ktime_get_ns();
 }
 
 static void slbn_idle_schedule(struct slbn_idle_net *idle, unsigned long delay)

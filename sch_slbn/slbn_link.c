@@ -213,6 +213,7 @@ static void slbn_link_unhook_ingress(struct slbn_link *link)
 	slbn_link_unhook(link, &link->ingress);
 	xa_erase(&links->edges, link->ifindex);
 	slbn_update_forward(links);
+	slbn_idle_restart(link->net, link->ifindex);
 }
 
 /*
@@ -795,8 +796,8 @@ static void slbn_link_undo(struct slbn_link *link, bool published, bool hooked)
 
 /*
  * A new link need not be quiet if no session can use it: sources with a lease send
- * control packets, and the device has sent nothing for as long as the longest lease.
- * What it sends from now on passes the hook, or, below another qdisc, will soon.
+ * control packets, and the device has sent nothing, nor was an edge, which answers
+ * them, for as long as the longest lease. What it sends from now on passes the hook, or, below another qdisc, will soon.
  */
 static void slbn_link_end_quiet(struct slbn_link *link)
 {

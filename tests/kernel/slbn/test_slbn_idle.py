@@ -41,8 +41,8 @@ class Device:
     def send(self) -> None:
         assert self.on.inject(control_frame(1))
 
-    def attach(self, quiet: int = 0) -> None:
-        content = KIND + options(rate=MEGA, quiet=quiet)
+    def attach(self, quiet: int = 0, edge: bool = False) -> None:
+        content = KIND + options(rate=MEGA, quiet=quiet, edge=edge)
         flags = NLM_F_CREATE | NLM_F_EXCL
         self.on.rtnetlink.change_qdisc(self.on.index, handle("1:"), TC_H_ROOT, content, flags)
 
@@ -127,6 +127,19 @@ def test_longest_lease_of_the_domain_counts(idle: Device) -> None:
     time.sleep(4)
     assert not idle.is_quiet(10)
     assert idle.is_quiet(3600)
+
+
+def test_edge_makes_quiet(idle: Device) -> None:
+    """It answers control packets itself: sessions with a lease may have sent nothing over it."""
+    idle.attach(edge=True)
+    assert idle.quiet() == 0
+    time.sleep(LEASE)
+    idle.detach()
+    assert idle.is_quiet()
+    time.sleep(LESS)
+    assert idle.is_quiet()
+    time.sleep(LEASE - LESS)
+    assert not idle.is_quiet()
 
 
 def flap() -> None:
