@@ -106,6 +106,8 @@ static enum slbn_action slbn_process_down(struct slbn_link *link,
 	} else if (!slbn_limit(link, skb, now)) {
 		refusal = "rate_limited";
 	} else if (!slbn_process(link, control, now)) {
+		/* Replayed packets, which are stale, are not to use up the limit. */
+		slbn_bucket_return(&link->bucket, qdisc_pkt_len(skb) * 8);
 		refusal = "refused";
 	} else if (!edge) {
 		slbn_link_count_control(link, qdisc_pkt_len(skb) * 8, now);

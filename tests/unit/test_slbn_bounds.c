@@ -46,6 +46,22 @@ UNIT_TEST(test_bucket_is_exact_on_slow_links)
 	CHECK(sum <= 60 * rate && sum + 1800 > 60 * rate, "%llu", sum);
 }
 
+/* Packets that are dropped later do not count. */
+UNIT_TEST(test_bucket_takes_tokens_back)
+{
+	struct slbn_bucket bucket = { 0 };
+	const u64 start = 1700000000 * SECOND;
+	u32 n;
+
+	slbn_bucket_set_rate(&bucket, 50000);
+	for (n = 0; n < 1000; n++) {
+		assert_true(slbn_bucket_take(&bucket, 65536, start));
+		slbn_bucket_return(&bucket, 65536);
+	}
+	assert_true(slbn_bucket_take(&bucket, 65536, start));
+	assert_false(slbn_bucket_take(&bucket, 1, start));
+}
+
 /* More packets than the limit, of random gaps, from 64 kbit/s to 100 Gbit/s. */
 UNIT_TEST(test_bucket_passes_its_rate)
 {

@@ -74,4 +74,14 @@ static inline bool slbn_bucket_take(struct slbn_bucket *b, u32 bits, u64 now)
 	return true;
 }
 
+/**
+ * slbn_bucket_return() - return the tokens of a packet that was dropped
+ * @b: bucket
+ * @bits: length of the packet, whose tokens were taken just before
+ */
+static inline void slbn_bucket_return(struct slbn_bucket *b, u32 bits)
+{
+	b->tokens += bits;
+}
+
 #endif /* SLBN_BUCKET_H */

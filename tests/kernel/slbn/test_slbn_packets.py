@@ -470,6 +470,11 @@ def test_control_limit_drops_packets() -> None:
         # 1 bit/s, and the tokens that had been saved.
         made.change(rate=1000, control=1)
         frame = on.frame(on.last_probe)
+        # Stale packets, such as replayed ones, do not take any.
+        stale = on.frame(replace(on.last_probe, seq=on.last_probe.seq - 1))
+        start = made.state()
+        assert made.down(*[stale] * 1000) == []
+        assert start.changes(made.state()) == {"stale": 1000}
         assert any(not made.down(frame) for _ in range(50_000))
         start = made.state()
         assert start.rate_limited == 1
