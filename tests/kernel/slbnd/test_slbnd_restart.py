@@ -314,6 +314,40 @@ def longest_rtts(state: Path) -> list[int]:
     return [longest for check, _, _, longest in records if check]
 
 
+def margin_of(state: Path, rate: int) -> int:
+    """Of a session that has the rate that it demands, per mille."""
+    contents = state.read_bytes()
+    # Behind them, in struct slbn_source: the lease, three octets and one that is unused.
+    at = contents.index(struct.pack("=2Q", rate, rate)) + 28
+    return int(struct.unpack_from("=H", contents, at)[0])
+
+
+def test_reload_changes_margin_of_sessions(net: Chain, tmp_path: Path) -> None:
+    file, state = tmp_path / "slbnd.conf", tmp_path / "state"
+    file.write_text("lease-margin = 10%\n")
+    options = ("--state", str(state), "--config", str(file))
+    with agent(net.nodes[0], tmp_path, *options) as slbnd, slbnd.connect() as us:
+        wait_for_rates(us, {us.join("10.0.2.2", 10 * MEGA): 10 * MEGA})
+        assert margin_of(state, 10 * MEGA) == 100
+        file.write_text("lease-margin = 30%\n")
+        slbnd.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: margin_of(state, 10 * MEGA) == 300, 10)
+
+
+def test_links_without_epoch_do_not_keep_lost_sessions(net: Chain, tmp_path: Path) -> None:
+    """They do not forget a session, so that one that nobody needs leaves, however late."""
+    for link in range(3):
+        net.tc(link, f"qdisc change dev {net.device(link)} root slbn epoch 0")
+    options = ("--state", str(tmp_path / "state"))
+    with agent(net.nodes[0], tmp_path, *options) as slbnd, slbnd.connect() as us:
+        wait_for_rates(us, {us.join("10.0.2.2", 10 * MEGA): 10 * MEGA})
+        slbnd.end(signal.SIGUSR1)
+    time.sleep(3)
+    assert net.shown(1)["sessions"] == 1
+    with agent(net.nodes[0], tmp_path, *options):
+        wait_for(lambda: net.shown(1)["sessions"] == 0, 10)
+
+
 def test_copies_do_not_shorten_the_round_trip(net: Chain, tmp_path: Path) -> None:
     """Cycles without a measured RTT: the timeout may grow, not fall below the round trip."""
     state = tmp_path / "state"

@@ -443,12 +443,23 @@ static void set_marked(const struct options *options)
 	slbnd.transport.marked = marks->on ? marks->assigned : 0;
 }
 
+/* From the next answer on, leases end earlier by this. */
+static void set_margins(void)
+{
+	struct agent *agent = &slbnd.agent;
+	u32 n;
+
+	for (n = 0; n < agent->entries; n++)
+		agent->sessions[n]->source.margin = agent->config.margin;
+}
+
 static void configure(const struct options *options)
 {
 	const struct enforce_config enforce = enforce_options(options);
 
 	/* Existing sessions keep their hop slots; socket and group do not change. */
 	slbnd.agent.config = options->agent;
+	set_margins();
 	start_log(options);
 	if (slbnd.enforce) {
 		enforce_configure(slbnd.enforce, &enforce);

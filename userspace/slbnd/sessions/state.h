@@ -72,11 +72,15 @@ struct state {
 	bool failed;
 };
 
-/* Have links dropped the session's last packet with their ledgers? */
+/*
+ * Have links dropped the session's last packet with their ledgers? Those without an
+ * epoch, which grant no leases, never do.
+ */
 static inline bool state_is_forgotten(const struct state_record *record,
 				      u64 now)
 {
-	return now - record->source.sent > 2 * record->epoch;
+	return (!record->cycles || record->source.lease != SLBN_NO_LEASE) &&
+	       now - record->source.sent > 2 * record->epoch;
 }
 
 int state_open(struct state *state, const char *path);
