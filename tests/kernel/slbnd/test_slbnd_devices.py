@@ -21,8 +21,9 @@ from pathlib import Path
 import pytest
 
 from tests.kernel.lib.net import wait_for
-from tests.kernel.lib.slbn import Chain, chain
-from tests.kernel.lib.slbnd import agent
+from tests.kernel.lib.senders import Traffic, sender
+from tests.kernel.lib.slbn import MEGA, Chain, chain
+from tests.kernel.lib.slbnd import SLBNCTL, agent
 
 pytestmark = pytest.mark.virtual
 
@@ -147,3 +148,29 @@ def test_many_devices_with_one_address(net: Chain, tmp_path: Path) -> None:
     with agent(router, tmp_path, *OPTIONS) as slbnd, slbnd.connect() as us:
         assert us.status().enforced == 1
     router.ip("link del many")
+
+
+@pytest.mark.parametrize("loaded", ["before", pytest.param("later", marks=pytest.mark.tier("all"))])
+def test_default_class_follows_the_rate_of_the_link(
+    net: Chain, tmp_path: Path, loaded: str
+) -> None:
+    """At once, though only the module reports that a rate was set by slbnctl.
+
+    It is the same if the device becomes a link after the agent has started.
+    """
+    before = net.tc(1, "qdisc show dev e1 root").stdout
+    with agent(net.nodes[1], tmp_path, *OPTIONS, "--ports", "9"):
+        if loaded == "later":
+            net.tc(1, "qdisc delete dev e1 root")
+            net.attach(1, "rate 50mbit")
+            net.tc(1, "qdisc replace dev e1 parent 1:1 fq")
+        traffic = Traffic(sender(net, 0, 3, udp=20 * MEGA))
+        traffic.settle()
+        (rate,) = traffic.run(0.5)
+        assert rate == pytest.approx(50 * MEGA * 0.05, rel=0.1)
+        net.nodes[1].sh(f"{SLBNCTL} link set e1 rate 10mbit")
+        traffic.run(1)
+        (rate,) = traffic.run(0.5)
+        assert rate == pytest.approx(10 * MEGA * 0.05, rel=0.1)
+        net.nodes[1].sh(f"{SLBNCTL} link set e1 rate 50mbit")
+    assert net.tc(1, "qdisc show dev e1 root").stdout == before

@@ -31,6 +31,7 @@
 #include "../flows/borrow.h"
 #include "../flows/flows.h"
 #include "../sessions/state.h"
+#include "../system/links.h"
 #include "../system/log.h"
 #include "../system/tc.h"
 #include "api.h"
@@ -76,6 +77,7 @@
  * @borrow: ceilings of sessions
  * @problems: of each device, as logged
  * @monitor: reports changes of devices
+ * @links: reports changes of links
  * @check_at: when to check the devices, ns; ~0: never
  * @check_after: when to check them after a change, at the earliest, ns
  * @expire_at: when to remove flows of an earlier slbnd, ns; ~0: never
@@ -96,6 +98,7 @@ struct slbnd {
 	struct borrow borrow;
 	char problems[ENFORCE_DEVICES][256];
 	struct mnl_socket *monitor;
+	struct mnl_socket *links;
 	u64 check_at;
 	u64 check_after;
 	u64 expire_at;
@@ -373,6 +376,9 @@ static void check_devices(void)
 {
 	u64 began = clock_now();
 
+	/* Before the check, so that no change is lost. */
+	if (slbnd.links)
+		links_subscribe(slbnd.links);
 	if (enforce_check(slbnd.enforce))
 		set_flows();
 	report_devices();
@@ -381,12 +387,12 @@ static void check_devices(void)
 		clock_now() + CHECK_DELAY + CHECK_PAUSE * (clock_now() - began);
 }
 
-/* Check the devices soon if they have changed. */
-static void note_changes(void)
+/* Check the devices soon if they, or the rates of their links, have changed. */
+static void note_changes(bool changed)
 {
 	u64 soon = fp_max64(clock_now() + CHECK_DELAY, slbnd.check_after);
 
-	if (tc_changed(slbnd.monitor))
+	if (changed)
 		slbnd.check_at = fp_min64(slbnd.check_at, soon);
 }
 
@@ -407,10 +413,14 @@ static void open_enforcement(const struct options *options)
 	}
 	/* Before the check, so that no change is lost. */
 	slbnd.monitor = tc_monitor();
-	if (!slbnd.monitor ||
-	    !poll_fd(mnl_socket_get_fd(slbnd.monitor), &slbnd.monitor))
+	slbnd.links = links_monitor();
+	if (!slbnd.monitor || !slbnd.links ||
+	    !poll_fd(mnl_socket_get_fd(slbnd.monitor), &slbnd.monitor) ||
+	    !poll_fd(mnl_socket_get_fd(slbnd.links), &slbnd.links))
 		log_error("changes of devices are not noticed: %s",
 			  strerror(errno));
+	if (slbnd.links)
+		links_subscribe(slbnd.links);
 	slbnd.enforce = enforce_open(devices, n, &config);
 	if (!slbnd.enforce) {
 		log_error("devices: %s", strerror(ENOMEM));
@@ -786,7 +796,9 @@ static void serve_event(const struct epoll_event *event, int argc, char **argv)
 	else if (source == &slbnd.enforce)
 		flows_receive_reports(&slbnd.flows, slbnd.enforce, clock_now());
 	else if (source == &slbnd.monitor)
-		note_changes();
+		note_changes(tc_changed(slbnd.monitor));
+	else if (source == &slbnd.links)
+		note_changes(links_changed(slbnd.links));
 	else if (source == &slbnd.api)
 		api_accept(&slbnd.api);
 	else

@@ -2,6 +2,7 @@
 /*
  * This router's SLBN links, by generic netlink. See links.h.
  */
+#include <errno.h>
 #include <libmnl/libmnl.h>
 #include <linux/ethtool.h>
 #include <linux/genetlink.h>
@@ -38,15 +39,53 @@ struct device_rate {
 	u64 rate;
 };
 
-static int read_family(const struct nlmsghdr *message, void *data)
+/**
+ * struct family - IDs that the module has in generic netlink
+ * @id: of its family; 0: it is not loaded
+ * @group: of the multicast group of changes
+ */
+struct family {
+	u16 id;
+	u32 group;
+};
+
+/* Read a group in CTRL_ATTR_MCAST_GROUPS. */
+static void read_group(const struct nlattr *group, struct family *family)
 {
 	const struct nlattr *attr;
-	u16 *family = data;
+	bool changes = false;
+	u32 id = 0;
 
-	mnl_attr_for_each(attr, message, sizeof(struct genlmsghdr))
-		if (mnl_attr_get_type(attr) == CTRL_ATTR_FAMILY_ID &&
+	mnl_attr_for_each_nested(attr, group) {
+		int type = mnl_attr_get_type(attr);
+
+		if (type == CTRL_ATTR_MCAST_GRP_NAME &&
+		    mnl_attr_validate(attr, MNL_TYPE_NUL_STRING) >= 0)
+			changes = !strcmp(mnl_attr_get_str(attr),
+					  SLBN_GENL_GROUP_LINK);
+		if (type == CTRL_ATTR_MCAST_GRP_ID &&
+		    mnl_attr_validate(attr, MNL_TYPE_U32) >= 0)
+			id = mnl_attr_get_u32(attr);
+	}
+	if (changes)
+		family->group = id;
+}
+
+static int read_family(const struct nlmsghdr *message, void *data)
+{
+	const struct nlattr *attr, *group;
+	struct family *family = data;
+
+	mnl_attr_for_each(attr, message, sizeof(struct genlmsghdr)) {
+		int type = mnl_attr_get_type(attr);
+
+		if (type == CTRL_ATTR_FAMILY_ID &&
 		    mnl_attr_validate(attr, MNL_TYPE_U16) >= 0)
-			*family = mnl_attr_get_u16(attr);
+			family->id = mnl_attr_get_u16(attr);
+		if (type == CTRL_ATTR_MCAST_GROUPS)
+			mnl_attr_for_each_nested(group, attr)
+				read_group(group, family);
+	}
 	return MNL_CB_OK;
 }
 
@@ -134,21 +173,87 @@ static bool request(struct mnl_socket *socket, u16 family, u8 command,
 	return more == MNL_CB_STOP;
 }
 
-static void dump_links(mnl_cb_t each, void *data)
+/* A socket for requests to the family; NULL: there is none. */
+static struct mnl_socket *open_family(struct family *family)
 {
 	struct mnl_socket *socket =
 		mnl_socket_open2(NETLINK_GENERIC, SOCK_CLOEXEC);
-	u16 family = 0;
+
+	*family = (struct family){};
+	if (!socket)
+		return NULL;
+	if (mnl_socket_bind(socket, 0, MNL_SOCKET_AUTOPID) >= 0 &&
+	    request(socket, GENL_ID_CTRL, CTRL_CMD_GETFAMILY, 0, read_family,
+		    family) &&
+	    family->id)
+		return socket;
+	mnl_socket_close(socket);
+	return NULL;
+}
+
+static void dump_links(mnl_cb_t each, void *data)
+{
+	struct family family;
+	struct mnl_socket *socket = open_family(&family);
 
 	if (!socket)
 		return;
-	if (mnl_socket_bind(socket, 0, MNL_SOCKET_AUTOPID) >= 0 &&
-	    request(socket, GENL_ID_CTRL, CTRL_CMD_GETFAMILY, 0, read_family,
-		    &family) &&
-	    family)
-		request(socket, family, SLBN_C_LINK_GET, NLM_F_DUMP, each,
-			data);
+	request(socket, family.id, SLBN_C_LINK_GET, NLM_F_DUMP, each, data);
 	mnl_socket_close(socket);
+}
+
+/**
+ * links_monitor() - open a socket for changes of links
+ *
+ * Return: the socket, for links_subscribe(); NULL: failed.
+ */
+struct mnl_socket *links_monitor(void)
+{
+	struct mnl_socket *monitor =
+		mnl_socket_open2(NETLINK_GENERIC, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	if (monitor && mnl_socket_bind(monitor, 0, MNL_SOCKET_AUTOPID)) {
+		mnl_socket_close(monitor);
+		monitor = NULL;
+	}
+	return monitor;
+}
+
+/**
+ * links_subscribe() - receive changes, if the module is loaded
+ * @monitor: from links_monitor()
+ *
+ * A module that is loaded again has another group, or no subscribers.
+ */
+void links_subscribe(struct mnl_socket *monitor)
+{
+	struct family family;
+	struct mnl_socket *socket = open_family(&family);
+
+	if (!socket)
+		return;
+	mnl_socket_close(socket);
+	mnl_socket_setsockopt(monitor, NETLINK_ADD_MEMBERSHIP, &family.group,
+			      sizeof(family.group));
+}
+
+/**
+ * links_changed() - read changes
+ * @monitor: from links_monitor()
+ *
+ * Return: whether links were added or removed, or have changed.
+ */
+bool links_changed(struct mnl_socket *monitor)
+{
+	bool changed = false;
+	char octets[1];
+
+	/* ENOBUFS: changes were lost. */
+	while (recv(mnl_socket_get_fd(monitor), octets, sizeof(octets), 0) >=
+		       0 ||
+	       errno == ENOBUFS)
+		changed = true;
+	return changed;
 }
 
 /**
