@@ -35,7 +35,7 @@ from tests.fuzz.seeds import SEEDS
 
 #: Inputs per fuzzer, some seconds each.
 RUNS = {
-    **{"wire": 1_500_000, "link": 100_000, "source": 150_000},
+    **{"wire": 1_000_000, "link": 50_000, "source": 100_000},
     **{"json": 60_000, "csv": 60_000, "state": 10_000},
 }
 #: Inputs within which a planted bug is found.

@@ -294,8 +294,8 @@ print(time.monotonic_ns())
 @pytest.mark.tier("test")
 def test_other_programs_do_not_change_random_numbers() -> None:
     """Those whose arguments are paths of the host, for example, of which each run has others."""
-    numbers = "for i in $(seq 50); do od -An -N8 -tx8 -w$((8 * i)) /dev/urandom; done"
-    others = "for i in $(seq 500); do /bin/true $i; done"
+    numbers = "for i in $(seq 20); do od -An -N8 -tx8 -w$((8 * i)) /dev/urandom; done"
+    others = "for i in $(seq 100); do /bin/true $i; done"
     assert output(numbers) == output(f"{others}; {numbers}")
 
 

@@ -88,7 +88,9 @@ def test_marks_that_arrive(net: Chain, tmp_path: Path) -> None:
         assert us.status().no_marks_seen == 0
 
 
-@pytest.mark.parametrize("device", ["w1", "e2"], ids=["there", "back"])
+@pytest.mark.parametrize(
+    "device", ["w1", pytest.param("e2", marks=pytest.mark.tier("all"))], ids=["there", "back"]
+)
 def test_a_network_that_clears_marks(
     net: Chain, tmp_path: Path, device: str, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -613,7 +613,9 @@ def test_sender_that_ignores_windows_gains_nothing(net: Chain, made: Enforcer) -
     assert 3 < without.median < 1.3 * lowered.median
 
 
-@pytest.mark.parametrize("ignored", [False, True], ids=["usual", "ignored"])
+@pytest.mark.parametrize(
+    "ignored", [pytest.param(False, marks=EVERYWHERE), True], ids=["usual", "ignored"]
+)
 def test_conntrack(net: Chain, made: Enforcer, ignored: bool) -> None:
     """It accepts what obeys lowered windows; that of the router accepts no more."""
     for node in net.nodes:

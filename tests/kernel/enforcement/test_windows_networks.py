@@ -241,7 +241,7 @@ def pin_map(path: Path, octets: int) -> None:
     os.close(number)
 
 
-@pytest.mark.parametrize("octets", [0, 176])
+@pytest.mark.parametrize("octets", [pytest.param(0, marks=EVERYWHERE), 176])
 def test_upgrade_to_another_layout(net: Chain, enforce_try: str, octets: int) -> None:
     """The next slbnd cannot use what was kept, a missing map or one with entries of other sizes.
 

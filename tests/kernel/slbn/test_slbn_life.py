@@ -298,7 +298,13 @@ BANDED = {
 }
 
 
-@pytest.mark.parametrize(("parent", "others"), BANDED.values(), ids=BANDED)
+@pytest.mark.parametrize(
+    ("parent", "others"),
+    [
+        pytest.param(*how, id=name, marks=[pytest.mark.tier("all")] if "netem" in name else [])
+        for name, how in BANDED.items()
+    ],
+)
 def test_plan_follows_unassigned_packets_of_bands(on: Lane, parent: str, others: str) -> None:
     """headroom auto: what is reserved for them is what they take, where they have a band."""
     most = 50 * RATE // 1000

@@ -261,7 +261,11 @@ def test_busy_link_leaves_no_silence(
 
 #: Flow detection by conntrack's events, and by the BPF program.
 detections = pytest.mark.parametrize(
-    "devices", [(), ("--devices", "e1")], ids=["by conntrack", "by BPF"]
+    "devices",
+    [
+        pytest.param((), marks=pytest.mark.tier("all"), id="by conntrack"),
+        pytest.param(("--devices", "e1"), id="by BPF"),
+    ],
 )
 
 

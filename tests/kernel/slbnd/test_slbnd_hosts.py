@@ -357,7 +357,9 @@ def test_routes_to_hosts_are_followed(net: Chain, tmp_path: Path) -> None:
             router.sh("ip route flush root 0/0 exact 0/0; ip route del 192.0.2.128/25")
 
 
-@pytest.mark.parametrize("nexthop", [7, 8], ids=["one", "group"])
+@pytest.mark.parametrize(
+    "nexthop", [pytest.param(7, marks=pytest.mark.tier("all")), 8], ids=["one", "group"]
+)
 def test_routes_to_hosts_have_nexthop_objects(net: Chain, tmp_path: Path, nexthop: int) -> None:
     """The kernel does not copy the devices of nexthop objects into these routes."""
     router = net.nodes[1]

@@ -226,7 +226,7 @@ def test_keys_replaced_under_load(net: Chain, tmp_path: Path) -> None:
         assert dropped(near) == dropped(far) == dict.fromkeys(COUNTERS, 0)
 
 
-@pytest.mark.parametrize("step", [3600, -3600])
+@pytest.mark.parametrize("step", [3600, pytest.param(-3600, marks=pytest.mark.tier("all"))])
 def test_clock_is_set(net: Chain, tmp_path: Path, step: int) -> None:
     """By an hour, everywhere: only packets on their way are dropped, and rates stay."""
     file = str(key_file(tmp_path, 0))
