@@ -280,18 +280,32 @@ def test_pairs(net: Chain, tmp_path: Path, options: tuple[str, ...]) -> None:
         wait_for_flows(us)
 
 
-def test_filters_and_reload(net: Chain, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    h1, r1, r2, h2 = net.nodes[0], net.nodes[1], net.nodes[2], net.nodes[4]
-    file, new = tmp_path / "slbnd.conf", tmp_path / "new"
+@contextlib.contextmanager
+def configured(
+    net: Chain, directory: Path, *lines: str
+) -> Iterator[tuple[Callable[..., None], libslbn.Connection]]:
+    """slbnd with these lines in its file, and a function that reloads others."""
+    file, new = directory / "slbnd.conf", directory / "new"
 
-    def choose(*lines: str) -> None:
+    def write(*lines: str) -> None:
         new.write_text("\n".join(lines) + "\n")
         new.rename(file)
-        slbnd.process.send_signal(signal.SIGHUP)
 
-    file.write_text(f"hosts = {HOSTS}\nonly = tcp,icmp\nports = 80,5000-5001\n")
+    write(*lines)
+    with detecting(net, directory, "--config", str(file)) as (slbnd, us):
+
+        def choose(*lines: str) -> None:
+            write(*lines)
+            slbnd.process.send_signal(signal.SIGHUP)
+
+        yield choose, us
+
+
+def test_filters_and_reload(net: Chain, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    h1, r1, r2, h2 = net.nodes[0], net.nodes[1], net.nodes[2], net.nodes[4]
+    selected = (f"hosts = {HOSTS}", "only = tcp,icmp", "ports = 80,5000-5001")
     with (
-        detecting(net, tmp_path, "--config", str(file)) as (slbnd, us),
+        configured(net, tmp_path, *selected) as (choose, us),
         udp(h1, "10.0.0.1", 5000) as other,
         tcp(h1, h2, "10.0.3.2", 5000) as first,
         tcp(h2, h1, "10.0.0.1", 5001) as second,
@@ -336,6 +350,57 @@ def test_filters_and_reload(net: Chain, tmp_path: Path, capfd: pytest.CaptureFix
         assert ruleset(r1) == ""
         choose("hosts = 10.0.3.0/24", "only = tcp", "ports = 5000")
         wait_for_flows(us, first.flow(first.server))
+
+
+def test_reload_without_a_prefix(net: Chain, tmp_path: Path) -> None:
+    """Sessions of its hosts leave; the quota of the other prefix counts what remains."""
+    h1, h2 = net.nodes[0], net.nodes[4]
+    options = ("only = tcp", "prefix-sessions = 1")
+    with (
+        configured(net, tmp_path, f"hosts = {HOSTS}", *options) as (choose, us),
+        tcp(h1, h2, "10.0.3.2", 5000) as first,
+        tcp(h1, h2, "fd00:3::2", 5000) as second,
+    ):
+        remaining = second.flow(second.client)
+        wait_for_flows(us, first.flow(first.client), remaining)
+        (session,) = (each for each in detected(us) if each.source == "fd00::1")
+        choose("hosts = fd00:0::/64", *options)
+        wait_for_flows(us, remaining)
+        assert detected(us)[0].id == session.id
+        with (
+            tcp(h1, h2, "fd00:3::2", 5001) as third,
+            repeated(lambda: third.client.send(b"x"), 0.05),
+        ):
+            time.sleep(1)
+            assert flows(us) == [remaining]
+            second.close()
+            wait_for_flows(us, third.flow(third.client))
+
+
+@pytest.mark.tier("all")
+def test_reload_without_the_first_host_of_a_pair(net: Chain, tmp_path: Path) -> None:
+    """Its address is translated, as that of another host, with which it has a session."""
+    h1, pair = net.nodes[0], ("10.0.1.1", 0, "10.0.3.2", 0, 0)
+    h1.sh("ip addr add 10.0.0.3/24 dev e0", check=False)
+    translation = """table ip nat {
+        chain out { type nat hook postrouting priority 100; oifname e1 masquerade; }
+    }"""
+    both = ("hosts = 10.0.0.0/31,10.0.0.3/32", "sessions = pair")
+    with (
+        rules(net.nodes[1], translation),
+        configured(net, tmp_path, *both) as (choose, us),
+        udp(h1, "10.0.0.1", 6000) as one,
+        udp(h1, "10.0.0.3", 6001) as other,
+    ):
+        one.sendto(b"x", ("10.0.3.2", 7000))
+        wait_for_flows(us, pair)
+        (session,) = detected(us)
+        with repeated(lambda: other.sendto(b"x", ("10.0.3.2", 7001)), 0.05):
+            time.sleep(0.2)
+            assert [each.id for each in detected(us)] == [session.id]
+            choose("hosts = 10.0.0.3/32", "sessions = pair")
+            wait_for(lambda: session.id not in [each.id for each in detected(us)])
+            wait_for_flows(us, pair)
 
 
 def test_existing_connections(net: Chain, tmp_path: Path) -> None:

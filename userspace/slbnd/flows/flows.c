@@ -857,20 +857,48 @@ static void reassign(struct flows *flows, struct connection *connection)
 	flows_attach(flows, connection);
 }
 
-/* Count sessions by the new prefixes. */
+/* Is the local host of a flow's first connection still one? */
+static bool is_local(const struct flows *flows,
+		     const struct detected_flow *detected)
+{
+	return select_prefix(&flows->config, detected->flow.family,
+			     detected->sender) >= 0;
+}
+
+/*
+ * Remove the connections that the options no longer select. With address
+ * translation and sessions of pairs, a flow may have connections of several
+ * hosts: if the first host is no longer local, the session leaves, and the
+ * connections of the others join a new one.
+ */
+static void deselect(struct flows *flows)
+{
+	struct connection *connection, *next;
+
+	for (connection = LIST_FIRST(&flows->connections); connection;
+	     connection = next) {
+		next = LIST_NEXT(connection, list);
+		if (!select_flow(&flows->config, &connection->key.flow,
+				 connection->sender))
+			flows_remove_connection(flows, connection);
+		else if (connection->detected &&
+			 !is_local(flows, connection->detected))
+			flows_detach(flows, connection);
+	}
+}
+
+/* Count sessions by the new prefixes. After deselect() each flow has one. */
 static void renumber_prefixes(struct flows *flows)
 {
 	struct detected_flow *detected;
-	int prefix;
 
 	LIST_FOREACH(detected, &flows->detected, list)
 	{
-		prefix = select_prefix(&flows->config, detected->flow.family,
-				       detected->sender);
 		if (detected->session)
 			flows->admit.prefixes[detected->prefix]--;
-		/* Without a prefix, its connections are removed afterwards. */
-		detected->prefix = fp_max(prefix, 0);
+		detected->prefix =
+			select_prefix(&flows->config, detected->flow.family,
+				      detected->sender);
 		if (detected->session)
 			flows->admit.prefixes[detected->prefix]++;
 	}
@@ -887,23 +915,17 @@ static void renumber_prefixes(struct flows *flows)
 void flows_configure(struct flows *flows, const struct flows_config *config,
 		     u64 now)
 {
-	struct connection *connection, *next;
+	struct connection *connection;
 
 	flows->now = now;
 	flows->config = *config;
 	flows->admit.config = config->admit;
+	deselect(flows);
 	renumber_prefixes(flows);
 	/* They may select other connections. */
 	flows->dump_at = now;
-	for (connection = LIST_FIRST(&flows->connections); connection;
-	     connection = next) {
-		next = LIST_NEXT(connection, list);
-		if (select_flow(config, &connection->key.flow,
-				connection->sender))
-			reassign(flows, connection);
-		else
-			flows_remove_connection(flows, connection);
-	}
+	LIST_FOREACH(connection, &flows->connections, list)
+	reassign(flows, connection);
 	if (flows->counted)
 		counted_configure(flows);
 }
