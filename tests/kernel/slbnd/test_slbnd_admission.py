@@ -597,6 +597,57 @@ def test_sessions_do_not_begin_anew_as_others_come_and_go(net: Chain, tmp_path: 
         wait_for(lambda: [each.weight for each in detected(us)] == [2 * weight], 90)
 
 
+#: Weights of the sessions of a host with one and of a host with two destinations.
+WEIGHTS = {
+    "pair": (1, 1, 1),
+    "host": (SHARE_WEIGHT, SHARE_WEIGHT // 2, SHARE_WEIGHT // 2),
+    "prefix/24": (SHARE_WEIGHT // 4,) * 3,
+}
+
+
+@pytest.mark.parametrize(
+    ("most", "reloads"),
+    [
+        (100, ("host", "prefix/24", "host", "pair")),
+        pytest.param(3, ("host", "pair"), marks=pytest.mark.tier("all")),
+    ],
+)
+def test_reload_changes_weights(
+    net: Chain, tmp_path: Path, most: int, reloads: tuple[str, ...]
+) -> None:
+    """Of existing sessions, also where there is no place for more."""
+    first, second = "10.0.0.1", "10.0.0.3"
+    net.nodes[0].sh(f"ip addr add {second}/24 dev e0", check=False)
+    others = ["10.0.3.100", "10.0.3.101"]
+    for address in others:
+        net.nodes[4].sh(f"ip addr add {address}/24 dev w3", check=False)
+    file = tmp_path / "slbnd.conf"
+
+    def choose(sessions: str) -> None:
+        file.write_text(f"hosts = {HOSTS}\nmax-sessions = {most}\nsessions = {sessions}\n")
+
+    choose("pair")
+    with (
+        agent(net.nodes[1], tmp_path, "--config", str(file)) as slbnd,
+        slbnd.connect() as us,
+        sending(net.nodes[0], first, [ANSWERED], 1372, 0.01),
+        sending(net.nodes[0], second, others, 1372, 0.01),
+    ):
+
+        def are_weighted(kind: str) -> Callable[[], bool]:
+            def check() -> bool:
+                sessions = sorted(detected(us), key=lambda each: each.source)
+                return tuple(each.weight for each in sessions) == WEIGHTS[kind]
+
+            return check
+
+        wait_for(are_weighted("pair"))
+        for sessions in reloads:
+            choose(sessions)
+            slbnd.process.send_signal(signal.SIGHUP)
+            wait_for(are_weighted(sessions), 10)
+
+
 def test_acknowledgments_ask_for_what_they_use(net: Chain, tmp_path: Path) -> None:
     """h1 receives 4 MB; the direction from h1 acknowledges."""
     options = ("--hosts", HOSTS, "--devices", "e1", "--initial", "20mbit")

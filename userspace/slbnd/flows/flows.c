@@ -171,7 +171,7 @@ static bool join_session(struct flows *flows, struct detected_flow *detected,
 	}
 	if (detected->share)
 		LIST_INSERT_HEAD(&detected->share->members, detected, shared);
-	detected->unanswered = false;
+	detected->rejoins = false;
 	/* The flow must send as much again for another Join. */
 	connection->sent = (struct agent_credit){};
 	detected->metered = (struct agent_credit){
@@ -222,6 +222,13 @@ static struct detected_flow *add_flow(struct flows *flows,
 	return detected;
 }
 
+static void leave_share(struct flows *flows, struct detected_flow *detected)
+{
+	if (detected->share)
+		LIST_REMOVE(detected, shared);
+	share_leave(flows, detected);
+}
+
 /* The session of a detected flow is no longer its own. */
 static void release_session(struct flows *flows, struct detected_flow *detected)
 {
@@ -229,9 +236,7 @@ static void release_session(struct flows *flows, struct detected_flow *detected)
 	end_start(flows, detected);
 	detected->session->use.detected = NULL;
 	detected->session = NULL;
-	if (detected->share)
-		LIST_REMOVE(detected, shared);
-	share_leave(flows, detected);
+	leave_share(flows, detected);
 }
 
 static void remove_flow(struct flows *flows, struct detected_flow *detected)
@@ -516,12 +521,15 @@ void flows_remove_connection(struct flows *flows, struct connection *connection)
 	free(connection);
 }
 
-/* A flow whose Join was not answered joins again when it has sent as much again. */
+/*
+ * A flow whose Join was not answered, or whose session left as its weight had
+ * changed, joins again when it has sent as much again.
+ */
 void flows_rejoin(struct flows *flows, struct connection *connection)
 {
 	struct detected_flow *detected = connection->detected;
 
-	if (detected->session || !detected->unanswered ||
+	if (detected->session || !detected->rejoins ||
 	    !has_sent_enough(&flows->config, connection))
 		return;
 	join_session(flows, detected, connection);
@@ -857,6 +865,46 @@ static void reassign(struct flows *flows, struct connection *connection)
 	flows_attach(flows, connection);
 }
 
+/* Give the session of a flow the weight that it has in its group now. */
+static void update_weight(struct flows *flows, struct detected_flow *detected)
+{
+	struct session *session = detected->session;
+
+	if (session->source.leaving ||
+	    session->source.pkt.weight == share_weight(flows, detected) ||
+	    share_replace(flows, detected))
+		return;
+	/* With as many sessions as there may be, the old one leaves first. */
+	release_session(flows, detected);
+	agent_leave(flows->agent, session, flows->now);
+	detected->rejoins = true;
+}
+
+/*
+ * Assign all flows to the groups of the current options. Sessions are counted
+ * before weights change, so that each session is replaced at most once.
+ */
+static void regroup(struct flows *flows)
+{
+	struct detected_flow *detected;
+
+	LIST_FOREACH(detected, &flows->detected, list)
+	leave_share(flows, detected);
+	LIST_FOREACH(detected, &flows->detected, list)
+	{
+		if (detected->session)
+			share_join(flows, detected, NULL);
+	}
+	LIST_FOREACH(detected, &flows->detected, list)
+	{
+		if (detected->share)
+			LIST_INSERT_HEAD(&detected->share->members, detected,
+					 shared);
+		if (detected->session)
+			update_weight(flows, detected);
+	}
+}
+
 /* Is the local host of a flow's first connection still one? */
 static bool is_local(const struct flows *flows,
 		     const struct detected_flow *detected)
@@ -910,11 +958,16 @@ static void renumber_prefixes(struct flows *flows)
  * @config: options, with local hosts
  * @now: ns
  *
- * Sessions that the new options select remain.
+ * Sessions that the new options select remain, or are replaced if their groups
+ * change.
  */
 void flows_configure(struct flows *flows, const struct flows_config *config,
 		     u64 now)
 {
+	bool groups_change =
+		config->sessions != flows->config.sessions ||
+		memcmp(config->share_length, flows->config.share_length,
+		       sizeof(config->share_length));
 	struct connection *connection;
 
 	flows->now = now;
@@ -926,6 +979,8 @@ void flows_configure(struct flows *flows, const struct flows_config *config,
 	flows->dump_at = now;
 	LIST_FOREACH(connection, &flows->connections, list)
 	reassign(flows, connection);
+	if (groups_change)
+		regroup(flows);
 	if (flows->counted)
 		counted_configure(flows);
 }
@@ -1123,8 +1178,8 @@ void flows_session_ended(struct flows *flows, struct session *session)
 	if (!detected)
 		return;
 	release_session(flows, detected);
-	detected->unanswered = !session->cycles && !session->source.leaving;
-	if (detected->unanswered)
+	detected->rejoins = !session->cycles && !session->source.leaving;
+	if (detected->rejoins)
 		admit_unanswered(&flows->admit, &session->flow,
 				 detected->asked_at, flows->now);
 }

@@ -94,8 +94,8 @@ TAILQ_HEAD(flows_starting, detected_flow);
  * @fast: list of those whose session has just begun
  * @starting: it is in that list
  * @connections: number of its connections
- * @session: its session; NULL: a client ended it, or no answer came
- * @unanswered: no answer came
+ * @session: its session; NULL: a client ended it, or @rejoins
+ * @rejoins: no answer came, or its session left for one with another weight
  * @asked_at: when its session began, ns
  * @host: the local host of its first connection
  * @share: the group that divides a weight; NULL: none
@@ -115,7 +115,7 @@ struct detected_flow {
 	bool starting;
 	u32 connections;
 	struct session *session;
-	bool unanswered;
+	bool rejoins;
 	u64 asked_at;
 	struct admit_host *host;
 	struct share *share;

@@ -34,8 +34,14 @@ u32 share_weight(const struct flows *flows,
 	return fp_min64(fp_max64(weight, 1), SLBN_WEIGHT_MAX);
 }
 
-/* Replace the session of a flow by one with the current weight. */
-static void replace_session(struct flows *flows, struct detected_flow *detected)
+/**
+ * share_replace() - replace the session of a flow by one with the current weight
+ * @flows: flow detection
+ * @detected: the flow, with a session
+ *
+ * Return: false: there is no place for another session; the old one remains.
+ */
+bool share_replace(struct flows *flows, struct detected_flow *detected)
 {
 	struct session *old = detected->session;
 	struct session *session;
@@ -45,7 +51,7 @@ static void replace_session(struct flows *flows, struct detected_flow *detected)
 			     old->budget.metered ? &old->budget.credit : NULL,
 			     flows->now);
 	if (!session)
-		return;
+		return false;
 	session->flags = SLBN_DETECTED;
 	session->use.detected = detected;
 	state_save(flows->agent->state, session);
@@ -53,6 +59,7 @@ static void replace_session(struct flows *flows, struct detected_flow *detected)
 	detected->session = session;
 	old->use.detected = NULL;
 	agent_leave(flows->agent, old, flows->now);
+	return true;
 }
 
 static void set_divisor(struct flows *flows, struct share *share, u32 divisor)
@@ -63,7 +70,7 @@ static void set_divisor(struct flows *flows, struct share *share, u32 divisor)
 		share->grown_at = flows->now;
 	share->divisor = divisor;
 	LIST_FOREACH(member, &share->members, shared)
-	replace_session(flows, member);
+	share_replace(flows, member);
 }
 
 static struct share *get_share(struct flows *flows, const struct share *key)

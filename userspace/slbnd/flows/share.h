@@ -44,6 +44,7 @@ struct share {
 
 bool share_join(struct flows *flows, struct detected_flow *detected,
 		const struct session *restored);
+bool share_replace(struct flows *flows, struct detected_flow *detected);
 void share_settle(struct flows *flows, struct detected_flow *detected);
 void share_leave(struct flows *flows, struct detected_flow *detected);
 u32 share_weight(const struct flows *flows,
