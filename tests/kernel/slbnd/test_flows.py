@@ -84,6 +84,16 @@ def htb(net: Chain) -> Iterator[None]:
     net.tc(1, "qdisc replace dev e1 parent 1:1 fq")
 
 
+@pytest.fixture
+def second(net: Chain) -> Iterator[None]:
+    """r1 has another device with fq; afterwards that of e1 is as before."""
+    net.nodes[1].ip("link add second type dummy", "link set second up")
+    net.nodes[1].sh("tc qdisc replace dev second root fq")
+    yield
+    net.nodes[1].ip("link del second")
+    net.tc(1, "qdisc replace dev e1 parent 1:1 fq")
+
+
 @contextlib.contextmanager
 def rules(node: Namespace, table: str) -> Iterator[None]:
     """Rules of nftables, as a text that begins with `table FAMILY NAME {`."""
@@ -427,6 +437,51 @@ def test_existing_connections(net: Chain, tmp_path: Path) -> None:
             ending.close()
             with detecting(net, tmp_path) as (_, us):
                 wait_for_flows(us, ours)
+
+
+@pytest.mark.parametrize(
+    ("qdisc", "kind"),
+    [
+        ("dev second root", "htb"),
+        # No packets are counted: demand follows conntrack's counters.
+        pytest.param("dev e1 parent 1:1", "pfifo", marks=pytest.mark.tier("all")),
+    ],
+    ids=["htb on another device", "no fq"],
+)
+@pytest.mark.usefixtures("second")
+def test_sessions_remain_as_devices_change(
+    net: Chain, tmp_path: Path, qdisc: str, kind: str
+) -> None:
+    """Connections are counted by conntrack, then by the BPF program again."""
+    h1, r1, h2 = net.nodes[0], net.nodes[1], net.nodes[4]
+    there = ("10.0.3.2", 7000)
+    # If e1 has no fq, nothing is to be counted by the other one.
+    devices = "e1,second" if kind == "htb" else "e1"
+    options = ("--devices", devices, "--idle", "1s", "--only", "tcp,udp")
+    with (
+        detecting(net, tmp_path, *options) as (_, us),
+        udp(h1, "10.0.0.1", 6000) as ours,
+        repeated(lambda: ours.sendto(b"x", there), 0.05),
+        tcp(h1, h2, "10.0.3.2", 5000) as first,
+    ):
+        expected = [("10.0.0.1", 6000, *there, UDP), first.flow(first.client)]
+        wait_for_flows(us, *expected)
+        numbers = {session.id for session in detected(us)}
+        with repeated(lambda: first.client.send(b"x"), 0.05):
+            for each in (kind, "fq"):
+                r1.sh(f"tc qdisc replace {qdisc} {each}")
+                # Longer than the idle time, and than a sweep after it.
+                time.sleep(4)
+                assert {session.id for session in detected(us)} == numbers, each
+                # Others join and leave.
+                with tcp(h1, h2, "10.0.3.2", 5001) as other:
+                    wait_for_flows(us, *expected, other.flow(other.client))
+                    other.reset()
+                wait_for_flows(us, *expected)
+        first.reset()
+        # By a report: conntrack is asked after a second of silence only.
+        time.sleep(0.8)
+        assert flows(us) == expected[:1]
 
 
 def drops(node: Namespace) -> int:

@@ -522,6 +522,67 @@ void flows_remove_connection(struct flows *flows, struct connection *connection)
 }
 
 /*
+ * Set conntrack's ID of a connection, 0 if the BPF program counts it. Returns
+ * false if another connection has that ID, or without memory: then the
+ * connection must be removed.
+ */
+static bool set_id(struct flows *flows, struct connection *connection, u32 id)
+{
+	struct direction_key key = { .flow = connection->key.flow, .id = id };
+	struct connection *other = flows_find_connection(flows, &key);
+
+	if (other)
+		return other == connection;
+	tdelete(connection, &flows->by_direction, compare_directions);
+	connection->key = key;
+	return tsearch(connection, &flows->by_direction, compare_directions);
+}
+
+/* Conntrack has a connection that the BPF program counted before. */
+static struct connection *take_over(struct flows *flows,
+				    struct connection *connection,
+				    const struct track_connection *tracked,
+				    unsigned int direction)
+{
+	const struct track_direction *from = &tracked->directions[direction];
+
+	if (!set_id(flows, connection, tracked->id)) {
+		flows_remove_connection(flows, connection);
+		return NULL;
+	}
+	connection->zone = tracked->zone;
+	connection->direction = direction;
+	/* These counters began at another time than those of the program. */
+	connection->bytes = from->bytes;
+	connection->packets = from->packets;
+	connection->read_at = flows->now;
+	/* Even if its sender has finished, it may still send. */
+	flows_restart_checks(flows, connection);
+	flows_queue_check(flows, connection);
+	return connection;
+}
+
+/*
+ * The BPF program will count connections, which have no ID then. It reports
+ * those without a session when they have sent enough.
+ */
+static void hand_over(struct flows *flows)
+{
+	struct connection *connection, *next;
+
+	for (connection = LIST_FIRST(&flows->connections); connection;
+	     connection = next) {
+		next = LIST_NEXT(connection, list);
+		if (!connection->detected || !set_id(flows, connection, 0)) {
+			flows_remove_connection(flows, connection);
+			continue;
+		}
+		connection->tracked = true;
+		connection->looked_up = flows->now;
+	}
+}
+
+/*
  * A flow whose Join was not answered, or whose session left as its weight had
  * changed, joins again when it has sent as much again.
  */
@@ -666,8 +727,17 @@ static void update_connection(void *context,
 		const u8 *sender = tracked->directions[!n].flow.destination;
 		struct direction_key key = { .flow = direction->flow,
 					     .id = tracked->id };
+		struct direction_key counted = { .flow = direction->flow };
 		struct connection *known = flows_find_connection(flows, &key);
 
+		if (!known && flows->was_counted)
+			known = flows_find_connection(flows, &counted);
+		if (known && known->key.id != tracked->id) {
+			/* An event has no counters: the dump that is due has. */
+			if (tracked->event)
+				continue;
+			known = take_over(flows, known, tracked, n);
+		}
 		if (known && tracked->marked)
 			update_mark(known, tracked->mark);
 		if (known && tracked->destroyed)
@@ -759,7 +829,10 @@ static void sweep(struct flows *flows)
 			 flows->now - connection->active >= idle)
 			flows_detach(flows, connection);
 	}
-	if (!flows->sweep && !flows->enforce)
+	if (flows->sweep)
+		return;
+	flows->was_counted = false;
+	if (!flows->enforce)
 		flows_measure_tracked(flows);
 }
 
@@ -824,6 +897,7 @@ int flows_open(struct flows *flows, const struct flows_config *config, u64 now)
 	flows->admit.config = config->admit;
 	flows->now = now;
 	flows->dump_at = now;
+	flows->was_counted = false;
 	flows->counted =
 		flows->enforce && enforce_sees_connections(flows->enforce);
 	error = track_open(&flows->track, &callbacks, flows, !flows->counted);
@@ -991,7 +1065,8 @@ void flows_configure(struct flows *flows, const struct flows_config *config,
  * @enforce: rate enforcement; NULL: none that counts packets
  * @now: ns
  *
- * Sessions remain if their connections are found in the other way, too.
+ * Connections with sessions are taken over. Those that conntrack does not have,
+ * or that do not send, are removed later.
  *
  * Return: whether track_fd() is another one.
  */
@@ -1006,8 +1081,11 @@ bool flows_enforce(struct flows *flows, struct enforce *enforce, u64 now)
 		return false;
 	flows->now = now;
 	flows->counted = counted;
+	flows->was_counted = !counted;
 	flows->sweep = NULL;
 	flows->dump_at = now;
+	if (counted)
+		hand_over(flows);
 	track_close(&flows->track);
 	error = track_open(&flows->track, &callbacks, flows, events);
 	if (error) {

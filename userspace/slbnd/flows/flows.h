@@ -139,6 +139,7 @@ struct detected_flow {
  * @shares: tree of groups that divide a weight (share.h)
  * @open: flow detection is active
  * @counted: the BPF program counts connections
+ * @was_counted: it did so until the dump that is due: connections may have no ID
  * @search: look-ups of counted connections in progress; NULL: none
  * @orphan: the next session to look for a connection of, if @restored
  * @orphans_until: restored sessions that cannot be looked up wait until then, ns
@@ -171,6 +172,7 @@ struct flows {
 	void *shares;
 	bool open;
 	bool counted;
+	bool was_counted;
 	struct counted_search *search;
 	u32 orphan;
 	u64 orphans_until;
