@@ -886,6 +886,45 @@ def test_descriptors_run_out(net: Chain, open_directory: Path) -> None:
         assert slbnd.answers()
 
 
+def leave_descriptors(pid: int, count: int) -> None:
+    """Limit the descriptors of a process to numbers of which COUNT are free."""
+    used = {int(each.name) for each in Path(f"/proc/{pid}/fd").iterdir()}
+    free = [number for number in range(len(used) + count) if number not in used]
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (free[count - 1] + 1, 4096))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [(), pytest.param(("--devices", "e1"), marks=pytest.mark.tier("all"))],
+    ids=["no devices", "a device"],
+)
+def test_detection_is_tried_again(
+    net: Chain, tmp_path: Path, capfd: pytest.CaptureFixture[str], options: tuple[str, ...]
+) -> None:
+    """It has too few descriptors at first; each minute is soon enough."""
+    file, failure = tmp_path / "slbnd.conf", "no flow detection: connection tracking: Too many open"
+    file.write_text("")
+    with (
+        agent(net.nodes[1], tmp_path, "--config", str(file), *options) as slbnd,
+        slbnd.connect() as us,
+    ):
+        pid = slbnd.process.pid
+        # Our connection has its descriptor.
+        assert us.status().detection == 0
+        # Enough to read the file, and for one of three sockets.
+        leave_descriptors(pid, 1)
+        file.write_text(f"hosts = {HOSTS}\n")
+        slbnd.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: us.status().detection == 2)
+        time.sleep(130)
+        assert us.status().detection == 2
+        assert capfd.readouterr().err.count(failure) == 1
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (1024, 4096))
+        wait_for(lambda: us.status().detection == 1, 70)
+        with sending(net.nodes[0], "10.0.0.1", [ANSWERED], 1372, 0.01):
+            wait_for(lambda: len(detected(us)) == 1)
+
+
 def test_more_sessions_need_a_restart(
     net: Chain, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -45,7 +45,10 @@
  * this part of the time, its inverse, as sessions need the rest.
  */
 #define CHECK_PAUSE 20
-/* Interval of checks without a change: routes to hosts change unnoticed, ns. */
+/*
+ * Interval of checks without a change, ns: routes to hosts change unnoticed, and
+ * flow detection may be possible again.
+ */
 #define CHECK_INTERVAL 60000000000ULL
 /* Longer than Leaves are retransmitted without an answer, ns. */
 #define LEAVE_TIMEOUT 3000000000ULL
@@ -72,13 +75,14 @@
  * @api: clients
  * @flows: flow detection
  * @detect: flows are to be detected
+ * @detect_error: why they are not, a negative errno, as logged; 0: nothing was logged
  * @enforce: rate enforcement; NULL: none
  * @enforce_failed: a failure of it was logged
  * @borrow: ceilings of sessions
  * @problems: of each device, as logged
  * @monitor: reports changes of devices
  * @links: reports changes of links
- * @check_at: when to check the devices, ns; ~0: never
+ * @check_at: when to check the devices, and flow detection, ns; ~0: never
  * @check_after: when to check them after a change, at the earliest, ns
  * @expire_at: when to remove flows of an earlier slbnd, ns; ~0: never
  * @signals: signalfd
@@ -93,6 +97,7 @@ struct slbnd {
 	struct api api;
 	struct flows flows;
 	bool detect;
+	int detect_error;
 	struct enforce *enforce;
 	bool enforce_failed;
 	struct borrow borrow;
@@ -276,7 +281,7 @@ static void poll_connections(void)
 	poll_fd(track_fd(&slbnd.flows.track, true), &slbnd.flows);
 }
 
-/* Without connection tracking, only clients join sessions. */
+/* Without connection tracking, only clients join sessions: see retry_detection(). */
 static void detect_flows(const struct flows_config *config)
 {
 	int error;
@@ -285,13 +290,25 @@ static void detect_flows(const struct flows_config *config)
 	if (!slbnd.detect)
 		return;
 	error = flows_open(&slbnd.flows, config, clock_now());
-
-	if (error) {
+	if (!error)
+		poll_connections();
+	else if (error != slbnd.detect_error)
 		log_error("no flow detection: connection tracking: %s",
 			  strerror(-error));
+	slbnd.detect_error = error;
+	if (error)
+		slbnd.check_at =
+			fp_min64(slbnd.check_at, clock_now() + CHECK_INTERVAL);
+}
+
+/* Memory or descriptors may have been short. */
+static void retry_detection(void)
+{
+	if (!slbnd.detect || slbnd.flows.open || slbnd.deadline)
 		return;
-	}
-	poll_connections();
+	detect_flows(&slbnd.flows.config);
+	if (slbnd.flows.open)
+		log_info("flows are detected");
 }
 
 static struct enforce_config enforce_options(const struct options *options)
@@ -376,13 +393,17 @@ static void check_devices(void)
 {
 	u64 began = clock_now();
 
+	slbnd.check_at = ~0ULL;
 	/* Before the check, so that no change is lost. */
 	if (slbnd.links)
 		links_subscribe(slbnd.links);
-	if (enforce_check(slbnd.enforce))
+	if (slbnd.enforce && enforce_check(slbnd.enforce))
 		set_flows();
-	report_devices();
-	slbnd.check_at = clock_now() + CHECK_INTERVAL;
+	retry_detection();
+	if (slbnd.enforce) {
+		report_devices();
+		slbnd.check_at = clock_now() + CHECK_INTERVAL;
+	}
 	slbnd.check_after =
 		clock_now() + CHECK_DELAY + CHECK_PAUSE * (clock_now() - began);
 }
@@ -481,6 +502,8 @@ static void configure(const struct options *options)
 	slbnd.api.user_weight = options->user_weight;
 	if (slbnd.flows.open && !options->flows.host_count)
 		flows_close(&slbnd.flows, clock_now());
+	/* Who reloads learns whether flows are detected. */
+	slbnd.detect_error = 0;
 	if (slbnd.flows.open)
 		flows_configure(&slbnd.flows, &options->flows, clock_now());
 	else
