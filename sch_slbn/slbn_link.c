@@ -797,7 +797,8 @@ static void slbn_link_undo(struct slbn_link *link, bool published, bool hooked)
 /*
  * A new link need not be quiet if no session can use it: sources with a lease send
  * control packets, and the device has sent nothing, nor was an edge, which answers
- * them, for as long as the longest lease. What it sends from now on passes the hook, or, below another qdisc, will soon.
+ * them, for as long as the longest lease. What it sends from now on passes the
+ * hook, or, below another qdisc, will soon.
  */
 static void slbn_link_end_quiet(struct slbn_link *link)
 {
