@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -399,3 +400,52 @@ def test_detected_flows_with_marks(tmp_path: Path, six: bool) -> None:
             assert seen.data["a-b1"].keys() >= pairs
             assert seen.control["a-b1"].keys() == pairs
             assert "a-b0" not in seen.data and "a-b0" not in seen.control
+
+
+@pytest.mark.tier("all")
+def test_replaced_sessions_keep_their_mark(tmp_path: Path) -> None:
+    """A host's sessions are replaced as it gets more; the mark of a connection may have changed."""
+    made = plan(2, options={"a": ("--hosts", net_of("s", False), "--sessions", "host", *ALL_FLOWS)})
+    rule = "udp dport 9 ct mark set {} meta mark set ct mark"
+
+    def prepare(net: Domain) -> None:
+        add_routes(net)
+        for mark, link in ((7, "b1"), (8, "b0")):
+            route = f"{net_of('t', False)} {hop(net, 'a', link, False)}"
+            net.nodes["a"].sh(f"ip route add {route} table {mark}")
+            net.nodes["a"].sh(f"ip rule add fwmark {mark} lookup {mark}")
+        net.nodes["a"].sh("nft add table inet marks")
+        hook = "type filter hook prerouting priority mangle;"
+        net.nodes["a"].sh(f"nft 'add chain inet marks prerouting {{ {hook} }}'")
+        net.nodes["a"].sh(f"nft add rule inet marks prerouting {rule.format(7)}")
+
+    with domain(made, tmp_path, prepare) as net, watch(net) as seen:
+        client = net.clients["a"]
+        with net.nodes["s"].entered(), socket.socket(type=socket.SOCK_DGRAM) as sender:
+            sender.bind((address("s", 0, False), 0))
+
+            def runs(flows: int) -> bool:
+                for number in range(flows):
+                    sender.sendto(b"data", (address("t", number, False), DISCARD))
+                found = client.list()
+                return len(found) == flows and all(state.cycles > 5 for state in found)
+
+            wait_for(lambda: runs(1))
+            first = client.list()[0].id
+            net.nodes["a"].sh("nft flush chain inet marks prerouting")
+            net.nodes["a"].sh(f"nft add rule inet marks prerouting {rule.format(8)}")
+
+            def moved() -> bool:
+                seen.clear()
+                assert runs(1)
+                time.sleep(0.5)
+                seen.read()
+                return bool(seen.control.get("a-b0")) and not seen.control.get("a-b1")
+
+            wait_for(moved)
+            wait_for(lambda: runs(3))
+            assert first not in {state.id for state in client.list()}
+            seen.clear()
+            time.sleep(1)
+            seen.read()
+            assert seen.control["a-b0"] and not seen.control.get("a-b1")

@@ -707,6 +707,8 @@ static void update_mark(struct connection *connection, u32 mark)
 	if (connection->mark == mark)
 		return;
 	connection->mark = mark;
+	if (detected)
+		detected->mark = mark;
 	if (detected && detected->session)
 		detected->session->mark = mark;
 }

@@ -46,7 +46,10 @@ bool share_replace(struct flows *flows, struct detected_flow *detected)
 	struct session *old = detected->session;
 	struct session *session;
 
-	session = agent_join(flows->agent, &detected->flow, detected->mark,
+	/* A client has ended it. */
+	if (old->source.leaving)
+		return true;
+	session = agent_join(flows->agent, &detected->flow, old->mark,
 			     old->source.D, share_weight(flows, detected),
 			     old->budget.metered ? &old->budget.credit : NULL,
 			     flows->now);
