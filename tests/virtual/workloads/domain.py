@@ -12,7 +12,7 @@ from pathlib import Path
 from fairlab.mininet import FairHost, FairLink, SlbnRouter
 from mininet.net import Mininet
 
-FLOWS = (("h1", "h3"), ("h2", "h3"), ("h1", "h2"))
+FLOWS = (("h1", "h3"), ("h2", "h3"), ("h3", "h1"))
 
 net = Mininet(host=FairHost, link=FairLink, controller=None)
 agent = {"initial": "100mbit", "idle": "2s"}
