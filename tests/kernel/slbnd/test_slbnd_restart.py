@@ -335,7 +335,7 @@ def test_reload_changes_margin_of_sessions(net: Chain, tmp_path: Path) -> None:
 
 
 def test_links_without_epoch_do_not_keep_lost_sessions(net: Chain, tmp_path: Path) -> None:
-    """They do not forget a session, so that one that nobody needs leaves, however late."""
+    """They do not forget a session, so an unused one leaves, however late."""
     for link in range(3):
         net.tc(link, f"qdisc change dev {net.device(link)} root slbn epoch 0")
     options = ("--state", str(tmp_path / "state"))
