@@ -502,7 +502,7 @@ static void configure(const struct options *options)
 	slbnd.api.user_weight = options->user_weight;
 	if (slbnd.flows.open && !options->flows.host_count)
 		flows_close(&slbnd.flows, clock_now());
-	/* Who reloads learns whether flows are detected. */
+	/* Log the error again. */
 	slbnd.detect_error = 0;
 	if (slbnd.flows.open)
 		flows_configure(&slbnd.flows, &options->flows, clock_now());
