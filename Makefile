@@ -170,7 +170,7 @@ dkms-install: check-kernel
 ifeq ($(DESTDIR),)
 	@command -v dkms >/dev/null || { echo 'dkms is not installed: apt install dkms' >&2; exit 2; }
 	set -e; had=$$(dkms status | sed -n 's|^\(fairpath-[^/, ]*\)[/,].*, *\([^,]*\), [^,]*: installed.*|\1=\2|p'); \
-	$(MAKE) --no-print-directory dkms-uninstall dkms-tree; \
+	$(MAKE) --no-print-directory dkms-uninstall; $(MAKE) --no-print-directory dkms-tree; \
 	for name in $(MODULES:%=$(call dkms_name,%)); do \
 		dkms install $$name/$(VERSION) -k $(KERNELRELEASE) --kernelsourcedir $(KERNELDIR); \
 		for each in $$had; do other=$${each#$$name=}; \
@@ -180,7 +180,8 @@ ifeq ($(DESTDIR),)
 	done
 	$(if $(filter tcp_bic,$(MODULES)),@scripts/check-bic-module $(KERNELRELEASE))
 else
-	$(MAKE) --no-print-directory dkms-uninstall dkms-tree
+	$(MAKE) --no-print-directory dkms-uninstall
+	$(MAKE) --no-print-directory dkms-tree
 endif
 
 # All versions; up to 0.1, one package had all modules.

@@ -558,7 +558,7 @@ RELEASE = """
 release=$(cat {kernel}/release)
 mkdir -p /lib/modules/$release
 ln -s {kernel}/headers /lib/modules/$release/build
-make --no-print-directory dkms-install MODULES=tcp_gaimd KERNELDIR={kernel}/headers
+make -j4 --no-print-directory dkms-install MODULES=tcp_gaimd KERNELDIR={kernel}/headers
 """
 
 
