@@ -16,7 +16,8 @@ from fairlab.run import engine
 def add(command: Command) -> None:
     listing = command(
         "list",
-        "list topologies, their links, and a kernel's congestion controls and presets",
+        "list topologies, their links, and the congestion controls and presets of a guest's"
+        " kernel, which is booted (--engine host: of this one)",
         list_all,
     )
     add_where(listing)
