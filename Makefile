@@ -169,15 +169,15 @@ dkms-tree:
 dkms-install: check-kernel
 ifeq ($(DESTDIR),)
 	@command -v dkms >/dev/null || { echo 'dkms is not installed: apt install dkms' >&2; exit 2; }
-	set -e; had=$$(dkms status | sed -n 's|^\(fairpath-[^/, ]*\)[/,].*, *\([^,]*\), [^,]*: installed.*|\1=\2|p'); \
+	set -e; failed=; had=$$(dkms status | sed -n 's|^\(fairpath-[^/, ]*\)[/,].*, *\([^,]*\), [^,]*: installed.*|\1=\2|p'); \
 	$(MAKE) --no-print-directory dkms-uninstall; $(MAKE) --no-print-directory dkms-tree; \
 	for name in $(MODULES:%=$(call dkms_name,%)); do \
-		dkms install $$name/$(VERSION) -k $(KERNELRELEASE) --kernelsourcedir $(KERNELDIR); \
+		dkms install $$name/$(VERSION) -k $(KERNELRELEASE) --kernelsourcedir $(KERNELDIR) || failed=yes; \
 		for each in $$had; do other=$${each#$$name=}; \
 			[ $$other = $$each ] || [ $$other = $(KERNELRELEASE) ] || dkms install $$name/$(VERSION) -k $$other || \
 				echo "warning: $$name is not installed for $$other: see above" >&2; \
 		done; \
-	done
+	done; [ ! $$failed ]
 	$(if $(filter tcp_bic,$(MODULES)),@scripts/check-bic-module $(KERNELRELEASE))
 else
 	$(MAKE) --no-print-directory dkms-uninstall
