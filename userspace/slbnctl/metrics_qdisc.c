@@ -139,7 +139,7 @@ static const struct qdisc_metric {
 	  "Packets dropped from the front of the longest queue.",
 	  offsetof(struct qdisc, own.drops_longest), 64 },
 	{ "drr_fq_dropped_oversize_packets", METRIC_COUNTER,
-	  "Packets dropped since they exceed limit_bytes.",
+	  "Packets dropped since they exceed limit_bytes or memory_limit.",
 	  offsetof(struct qdisc, own.drops_oversize), 64 },
 	{ "drr_fq_dropped_codel_packets", METRIC_COUNTER,
 	  "Packets dropped by CoDel.", offsetof(struct qdisc, own.drops_codel),
