@@ -101,7 +101,7 @@ def test_option_syntax(option: str, tmp_path: Path) -> None:
         ("\npause 2ms\n", '2: pause: must be "name = value"'),
         ("pause =\n", "1: pause: needs a value"),
         ("check = yes\n", "1: check: unknown option; see --help"),
-        ("hosts = 10.0.0.1/8\n", "1: hosts: must be prefixes"),
+        ("hosts = 10.0.0.1/8\n", "1: hosts: must be prefixes, such as 192.0.2.0/24, not"),
         ("x" * 5000, "1: ...: the line is too long"),
         ("pause = 2ms\nhosts = 10.0.0.0/8\0,fd00::/8\n", "2: ...: the line has a NUL"),
         ("\0" * 8192, "1: ...: the line has a NUL"),

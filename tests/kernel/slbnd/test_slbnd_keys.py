@@ -515,3 +515,10 @@ def test_invalid_key_file(tmp_path: Path, text: str) -> None:
         '"[0 to 255] 32 hexadecimal digits", or none\n'
     )
     assert all(KEYS[n].hex() not in done.stderr for n in KEYS)
+
+
+def test_missing_key_file(tmp_path: Path) -> None:
+    command = [str(SLBND), "--config", "/dev/null", "--key-file", str(tmp_path / "keys")]
+    done = launch.run(command, timeout=60)
+    assert done.returncode == 2
+    assert done.stderr == "slbnd: --key-file: No such file or directory\n"

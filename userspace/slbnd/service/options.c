@@ -155,8 +155,10 @@ static bool read_keys(struct options *options, const char *path)
 	if (!strcmp(path, "none"))
 		return true;
 	file = fopen(path, "re");
-	if (!file)
+	if (!file) {
+		options->problem = strerror(errno);
 		return false;
+	}
 	/* The C library would free its own buffer with the keys in it. */
 	setvbuf(file, buffer, _IOFBF, sizeof(buffer));
 	options->keys_readable =
@@ -195,7 +197,8 @@ static bool zeros_after(const u8 *address, u32 bits, u32 all)
 	return true;
 }
 
-static bool parse_prefix(char *part, struct flows_prefix *prefix)
+static bool parse_prefix(struct options *options, char *part,
+			 struct flows_prefix *prefix)
 {
 	char *slash = strchr(part, '/');
 	__u64 length, all = 32;
@@ -214,7 +217,12 @@ static bool parse_prefix(char *part, struct flows_prefix *prefix)
 		return false;
 	prefix->length = length;
 	/* Bits set after the prefix length are most likely a mistake. */
-	return zeros_after(prefix->address, length, all);
+	if (!zeros_after(prefix->address, length, all)) {
+		options->problem =
+			"must be prefixes, such as 192.0.2.0/24, not 192.0.2.1/24";
+		return false;
+	}
+	return true;
 }
 
 static bool read_prefix(struct options *options, char *part)
@@ -222,7 +230,7 @@ static bool read_prefix(struct options *options, char *part)
 	struct flows_config *flows = &options->flows;
 
 	return flows->host_count < FLOWS_PREFIXES &&
-	       parse_prefix(part, &flows->hosts[flows->host_count++]);
+	       parse_prefix(options, part, &flows->hosts[flows->host_count++]);
 }
 
 static bool read_hosts(struct options *options, const char *text)
@@ -325,7 +333,7 @@ static bool read_weight(struct options *options, char *part)
 			weight.port = value;
 		else
 			weight.mark = value;
-	} else if (!word || !parse_prefix(word, &weight.prefix)) {
+	} else if (!word || !parse_prefix(options, word, &weight.prefix)) {
 		return false;
 	}
 	word = strtok_r(NULL, blank, &rest);
@@ -516,7 +524,8 @@ static bool read_borrow(struct options *options, const char *text)
 static bool read_except(struct options *options, char *part)
 {
 	return options->except_count < FLOWS_PREFIXES &&
-	       parse_prefix(part, &options->excepted[options->except_count++]);
+	       parse_prefix(options, part,
+			    &options->excepted[options->except_count++]);
 }
 
 static bool read_windows_except(struct options *options, const char *text)
@@ -694,8 +703,9 @@ static bool read_option(struct options *options, const struct origin *origin,
 	/* Lists accumulate in one source; the command line replaces the file's. */
 	options->append = options->source[n] == origin->source;
 	options->source[n] = origin->source;
+	options->problem = known[n].syntax;
 	return known[n].read(options, value) ||
-	       report(origin, known[n].name, known[n].syntax);
+	       report(origin, known[n].name, options->problem);
 }
 
 static bool read_setting(struct options *options, const struct origin *origin,

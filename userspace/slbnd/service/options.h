@@ -50,6 +50,7 @@ enum options_source {
  * @pins: directory for the maps of the BPF program; empty: none
  * @state: path of the state file; empty: none
  * @log_level: least important messages that are logged
+ * @problem: of an invalid value, while it is read
  * @source: of each option, while they are read
  * @append: the list that is being read adds to the one before, while they are read
  */
@@ -76,6 +77,7 @@ struct options {
 	char pins[108];
 	char state[108];
 	int log_level;
+	const char *problem;
 	enum options_source source[OPTIONS_MAX];
 	bool append;
 };
