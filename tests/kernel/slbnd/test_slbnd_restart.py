@@ -334,10 +334,14 @@ def test_reload_changes_margin_of_sessions(net: Chain, tmp_path: Path) -> None:
         wait_for(lambda: margin_of(state, 10 * MEGA) == 300, 10)
 
 
-def test_links_without_epoch_do_not_keep_lost_sessions(net: Chain, tmp_path: Path) -> None:
-    """They do not forget a session, so an unused one leaves, however late."""
+@pytest.mark.parametrize("epoch", ["0", "10s"])
+def test_links_do_not_keep_lost_sessions(net: Chain, tmp_path: Path, epoch: str) -> None:
+    """A restarted slbnd leaves sessions that links still know.
+
+    Without an epoch they never forget one; with a longer one than slbnd's, later.
+    """
     for link in range(3):
-        net.tc(link, f"qdisc change dev {net.device(link)} root slbn epoch 0")
+        net.tc(link, f"qdisc change dev {net.device(link)} root slbn epoch {epoch}")
     options = ("--state", str(tmp_path / "state"))
     with agent(net.nodes[0], tmp_path, *options) as slbnd, slbnd.connect() as us:
         wait_for_rates(us, {us.join("10.0.2.2", 10 * MEGA): 10 * MEGA})
@@ -345,7 +349,7 @@ def test_links_without_epoch_do_not_keep_lost_sessions(net: Chain, tmp_path: Pat
     time.sleep(3)
     assert net.shown(1)["sessions"] == 1
     with agent(net.nodes[0], tmp_path, *options):
-        wait_for(lambda: net.shown(1)["sessions"] == 0, 10)
+        wait_for(lambda: net.shown(1)["sessions"] == 0, 5)
 
 
 def test_copies_do_not_shorten_the_round_trip(net: Chain, tmp_path: Path) -> None:

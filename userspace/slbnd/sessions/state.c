@@ -292,6 +292,18 @@ static bool has_space(struct state *state, u32 index)
 	return false;
 }
 
+/*
+ * The longest epoch that the session's links may have, ns. That of its timers is at
+ * most slbnd's own.
+ */
+static u64 links_epoch(const struct session *session)
+{
+	u64 epoch =
+		session->timing.lease * 1000 / (1000 - session->source.margin);
+
+	return fp_max64(session->timing.epoch, fp_min64(epoch, MAX_TIME));
+}
+
 /**
  * state_save() - write a session's record
  * @state: from state_open(); NULL: do nothing
@@ -300,7 +312,7 @@ static bool has_space(struct state *state, u32 index)
 void state_save(struct state *state, const struct session *session)
 {
 	struct state_record record = {
-		.epoch = session->timing.epoch,
+		.epoch = links_epoch(session),
 		.rtt = session->timing.rtt,
 		.longest_rtt = session->timing.longest_rtt,
 		.cycles = session->cycles,
