@@ -597,6 +597,26 @@ def test_sessions_do_not_begin_anew_as_others_come_and_go(net: Chain, tmp_path: 
         wait_for(lambda: [each.weight for each in detected(us)] == [2 * weight], 90)
 
 
+def test_full_table_does_not_add_weight(net: Chain, tmp_path: Path) -> None:
+    """A host's sessions weigh no more if there is no place to replace them."""
+    addresses = ["10.0.3.100", "10.0.3.101", "10.0.3.102", "10.0.3.103"]
+    for address in addresses:
+        net.nodes[4].sh(f"ip addr add {address}/24 dev w3", check=False)
+    options = ("--hosts", HOSTS, "--sessions", "host", "--max-sessions", "4")
+    with agent(net.nodes[1], tmp_path, *options) as slbnd, slbnd.connect() as us:
+
+        def weights() -> list[int]:
+            return [each.weight for each in detected(us) if each.source != OWN]
+
+        with sending(net.nodes[0], "10.0.0.1", addresses[:2], 1372, 0.01):
+            wait_for(lambda: weights() == [SHARE_WEIGHT // 2] * 2)
+            ours = us.join(ANSWERED, MEGA, source=OWN)
+            with sending(net.nodes[0], "10.0.0.1", addresses[2:], 1372, 0.01):
+                wait_for(lambda: len(weights()) == 3)
+                us.leave(ours)
+                wait_for(lambda: weights() == [SHARE_WEIGHT // 4] * 4, 10)
+
+
 #: Weights of the sessions of a host with one and of a host with two destinations.
 WEIGHTS = {
     "pair": (1, 1, 1),

@@ -130,7 +130,8 @@ static bool join_session(struct flows *flows, struct detected_flow *detected,
 			   detected->prefix, flows->now);
 	if (!detected->host)
 		return false;
-	if ((metered && !restored &&
+	if ((!restored && agent_is_full(flows->agent)) ||
+	    (metered && !restored &&
 	     admit_must_wait(&flows->admit, detected->host)) ||
 	    !share_join(flows, detected, session)) {
 		admit_release(&flows->admit, detected->host, detected->prefix);
@@ -237,6 +238,19 @@ static void release_session(struct flows *flows, struct detected_flow *detected)
 	detected->session->use.detected = NULL;
 	detected->session = NULL;
 	leave_share(flows, detected);
+}
+
+/*
+ * With as many sessions as there may be, the session of a flow cannot be replaced: it
+ * leaves, and the flow joins again when it has sent enough.
+ */
+void flows_leave_first(struct flows *flows, struct detected_flow *detected)
+{
+	struct session *session = detected->session;
+
+	release_session(flows, detected);
+	agent_leave(flows->agent, session, flows->now);
+	detected->rejoins = true;
 }
 
 static void remove_flow(struct flows *flows, struct detected_flow *detected)
@@ -950,10 +964,7 @@ static void update_weight(struct flows *flows, struct detected_flow *detected)
 	    session->source.pkt.weight == share_weight(flows, detected) ||
 	    share_replace(flows, detected))
 		return;
-	/* With as many sessions as there may be, the old one leaves first. */
-	release_session(flows, detected);
-	agent_leave(flows->agent, session, flows->now);
-	detected->rejoins = true;
+	flows_leave_first(flows, detected);
 }
 
 /*

@@ -80,6 +80,7 @@ struct connection {
 
 bool flows_is_orphan(const struct session *session);
 void flows_release_orphans(struct flows *flows);
+void flows_leave_first(struct flows *flows, struct detected_flow *detected);
 void flows_attach(struct flows *flows, struct connection *connection);
 void flows_detach(struct flows *flows, struct connection *connection);
 void flows_add_check(struct flows *flows, struct connection *connection,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "../sessions/state.h"
+#include "flows_internal.h"
 #include "share.h"
 
 static int compare_shares(const void *a, const void *b)
@@ -61,19 +62,27 @@ bool share_replace(struct flows *flows, struct detected_flow *detected)
 	session->use.demand = old->use.demand;
 	detected->session = session;
 	old->use.detected = NULL;
+	/* It takes over the place among those that were never answered. */
+	session->use.asking = old->use.asking;
+	old->use.asking = NULL;
 	agent_leave(flows->agent, old, flows->now);
 	return true;
 }
 
 static void set_divisor(struct flows *flows, struct share *share, u32 divisor)
 {
-	struct detected_flow *member;
+	struct detected_flow *member, *next;
+	bool grows = divisor > share->divisor;
 
-	if (divisor > share->divisor)
+	if (grows)
 		share->grown_at = flows->now;
 	share->divisor = divisor;
-	LIST_FOREACH(member, &share->members, shared)
-	share_replace(flows, member);
+	for (member = LIST_FIRST(&share->members); member; member = next) {
+		next = LIST_NEXT(member, shared);
+		/* The group must not weigh more than it may. */
+		if (!share_replace(flows, member) && grows)
+			flows_leave_first(flows, member);
+	}
 }
 
 static struct share *get_share(struct flows *flows, const struct share *key)

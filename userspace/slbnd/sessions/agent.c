@@ -651,7 +651,7 @@ struct session *agent_join(struct agent *agent, const struct slbn_flow *flow,
 	struct session *session = NULL;
 	u64 id[2];
 
-	if (agent->count < agent->config.max_sessions)
+	if (!agent_is_full(agent))
 		session = allocate_session(agent);
 	if (!session)
 		return NULL;

@@ -138,6 +138,12 @@ struct agent {
 	struct trace trace;
 };
 
+/* Is there no place for another session? */
+static inline bool agent_is_full(const struct agent *agent)
+{
+	return agent->count >= agent->config.max_sessions;
+}
+
 void agent_init(struct agent *agent, const struct agent_config *config,
 		const struct agent_callbacks *callbacks,
 		struct transport *transport);
