@@ -35,22 +35,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 
+#include "../system/clock.h"
 #include "htb_internal.h"
 
 /* Minimum interval between reads of the counters, ns. */
 #define READ_INTERVAL 100000000ULL
 /* How long the class of a removed flow remains, ns. */
 #define LINGER 1000000000ULL
-
-static u64 clock_now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_BOOTTIME, &t);
-	return t.tv_sec * 1000000000ULL + t.tv_nsec;
-}
 
 /* --- devices ------------------------------------------------------------ */
 

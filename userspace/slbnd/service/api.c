@@ -16,11 +16,11 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "../flows/borrow.h"
 #include "../sessions/state.h"
+#include "../system/clock.h"
 #include "api.h"
 
 /*
@@ -29,14 +29,6 @@
  */
 #define REQUESTS 64
 #define DUMP_ENTRIES 4096
-
-static u64 clock_now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_BOOTTIME, &t);
-	return t.tv_sec * 1000000000ULL + t.tv_nsec;
-}
 
 /**
  * api_open() - open the socket
@@ -417,7 +409,7 @@ static void join(struct api *api, struct client *client,
 		return;
 	session = agent_join(api->agent, &wanted->flow, 0, wanted->demand,
 			     wanted->weight, NULL, now);
-	if (!session && api->agent->count >= api->agent->config.max_sessions) {
+	if (!session && agent_is_full(api->agent)) {
 		refuse(reply, EDQUOT,
 		       "slbnd has as many sessions as it may: raise max-sessions");
 		return;

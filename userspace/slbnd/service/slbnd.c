@@ -22,7 +22,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <fairpath/slbn_netlink.h>
@@ -31,6 +30,7 @@
 #include "../flows/borrow.h"
 #include "../flows/flows.h"
 #include "../sessions/state.h"
+#include "../system/clock.h"
 #include "../system/links.h"
 #include "../system/log.h"
 #include "../system/tc.h"
@@ -114,14 +114,6 @@ struct slbnd {
 };
 
 static struct slbnd slbnd = { .check_at = ~0ULL, .expire_at = ~0ULL };
-
-static u64 clock_now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_BOOTTIME, &t);
-	return t.tv_sec * 1000000000ULL + t.tv_nsec;
-}
 
 static void limit_session(struct agent *agent, struct session *session)
 {
