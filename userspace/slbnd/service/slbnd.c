@@ -424,6 +424,8 @@ static void open_enforcement(const struct options *options)
 			log_warning("rates are reported, but not enforced");
 		return;
 	}
+	if (!options->flows.host_count)
+		log_warning("no hosts: flows without session share a class");
 	/* Before the check, so that no change is lost. */
 	slbnd.monitor = tc_monitor();
 	slbnd.links = links_monitor();
