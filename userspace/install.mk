@@ -63,7 +63,8 @@ LIB_FILES = $(LIBSLBN):644:$(libdir)/libslbn.so.0 libslbn.so.0:link:$(libdir)/li
 	userspace/libslbn/libslbn.py:644:$(pythondir)/libslbn.py $(call page,libslbn.3)
 
 DOCUMENTS := docs/grafana/fairpath.json docs/prometheus/fairpath.rules.yml docs/schema/slbnctl.json \
-	docs/netlink/slbn.yaml userspace/slbnd/service/slbnd.conf scripts/slbn.lua
+	docs/netlink/slbn.yaml userspace/slbnd/service/slbnd.conf scripts/slbn.lua \
+	$(patsubst %,docs/%.md,operating deploying security windows fair-queueing)
 AGENT_FILES = $(SLBNCTL):755:$(sbindir)/slbnctl $(SLBND):755:$(sbindir)/slbnd \
 	userspace/slbnd/service/slbnd.service.in:644:$(unitdir)/slbnd.service \
 	userspace/slbnd/service/slbnd.sysctl:644:$(sysctldir)/50-slbnd.conf \
