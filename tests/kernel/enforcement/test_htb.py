@@ -391,6 +391,37 @@ def test_full_table_and_reuse(net: Chain, enforce_try: str) -> None:
         made.close()
 
 
+def class_rates(node: Namespace, device: str) -> list[str]:
+    """Of all classes."""
+    shown = node.tc(f"class show dev {device}")
+    return re.findall(r"^class htb .* rate (\w+) ceil", shown, re.MULTILINE)
+
+
+def test_rate_that_failed_on_a_device(net: Chain, enforce_try: str) -> None:
+    """Its htb was replaced: the rate that is wanted next applies to all devices."""
+    node = net.nodes[1]
+    htb_at_root(net)
+    node.sh("tc qdisc replace dev w0 root handle 7: htb")
+    flow = Flow(FAR4, NEAR4, UDP, 1000, 80)
+    with enforcer(node, enforce_try, "e1", "w0") as made:
+        made.set(flow, 5 * MEGA)
+        node.sh("tc qdisc replace dev w0 root handle 8: htb")
+        assert int(made.ask(f"set {flow} {10 * MEGA}")[0]) < 0
+        assert made.check() == "ok"
+        made.set(flow, 5 * MEGA)
+        for device in ("e1", "w0"):
+            assert sorted(class_rates(node, device)) == ["1Tbit", "1Tbit", "5Mbit"]
+        # The lease ends: with the next htb there is no rate that may be used.
+        node.sh("tc qdisc replace dev w0 root handle 9: htb")
+        assert int(made.ask(f"set {flow} 0")[0]) < 0
+        assert made.check() == "ok"
+        assert class_rates(node, "w0") == ["1Tbit", "1Tbit"]
+        made.set(flow, 0)
+        made.set(flow, 5 * MEGA)
+        for device in ("e1", "w0"):
+            assert sorted(class_rates(node, device)) == ["1Tbit", "1Tbit", "5Mbit"]
+
+
 def test_killed_agent_leaves_rates(tmp_path: Path) -> None:
     """Without a lease in the kernel: the assigned rate stays, and is no higher one."""
     with chain(3) as net:

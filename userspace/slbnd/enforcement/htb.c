@@ -582,9 +582,8 @@ static void expire(struct htb *htb, u64 now)
 static int set_rate(struct htb *htb, struct htb_flow *flow, u64 rate,
 		    bool is_new)
 {
-	bool moves = is_new || !flow->rate != !rate;
+	bool moves = is_new || flow->failed || !flow->rate != !rate;
 	int error = 0, device_error;
-	u64 before = flow->rate;
 	size_t n;
 
 	flow->rate = rate;
@@ -595,8 +594,7 @@ static int set_rate(struct htb *htb, struct htb_flow *flow, u64 rate,
 		if (!error && device_error != -ENODEV)
 			error = device_error;
 	}
-	if (error)
-		flow->rate = before;
+	flow->failed = error;
 	return error;
 }
 
@@ -613,11 +611,15 @@ static void remove_flow(struct htb *htb, struct htb_flow *flow)
 	STAILQ_INSERT_TAIL(&htb->lingering, flow, lingering);
 }
 
-static bool is_noise(u64 before, u64 rate)
+/* Do all devices have this rate, except for rounding? */
+static bool has_rate(const struct htb_flow *flow, u64 rate)
 {
+	u64 before = flow->rate;
 	u64 change = rate > before ? rate - before : before - rate;
 
-	return before && rate && change <= rate >> 16;
+	if (flow->failed)
+		return false;
+	return rate == before || (before && rate && change <= rate >> 16);
 }
 
 /**
@@ -639,9 +641,8 @@ int htb_set(struct htb *htb, const struct rates_key *key, int kind, u64 rate)
 	int error;
 
 	if (flow)
-		return flow->rate == rate || is_noise(flow->rate, rate) ?
-			       0 :
-			       set_rate(htb, flow, rate, false);
+		return has_rate(flow, rate) ? 0 :
+					      set_rate(htb, flow, rate, false);
 	if (!htb_supports(key, kind))
 		return -EPROTONOSUPPORT;
 	expire(htb, clock_now());

@@ -62,7 +62,8 @@ struct htb_device {
  * struct htb_flow - a flow
  * @key: the flow; first member, for lookups
  * @kind: the kind of @key
- * @rate: bit/s; 0: it uses the default class
+ * @rate: that it is to have, bit/s; 0: it uses the default class
+ * @failed: a device may have another rate, or other filters: they must be set again
  * @known: it is a flow, and not removed
  * @has_class: it has a class of its own
  * @in_use: its number is not free
@@ -74,6 +75,7 @@ struct htb_flow {
 	struct rates_key key;
 	int kind;
 	u64 rate;
+	bool failed;
 	bool known;
 	bool has_class;
 	bool in_use;
