@@ -422,6 +422,27 @@ def test_rate_that_failed_on_a_device(net: Chain, enforce_try: str) -> None:
             assert sorted(class_rates(node, device)) == ["1Tbit", "1Tbit", "5Mbit"]
 
 
+def test_default_class_that_cannot_be_changed(net: Chain, enforce_try: str) -> None:
+    """The device keeps it, its problem is stated, and the next check tries again."""
+    node = net.nodes[1]
+    htb_at_root(net)
+    node.sh("tc class add dev e1 parent 7: classid 7:10 htb rate 50mbit")
+    with enforcer(node, enforce_try) as made:
+        made.set_unassigned(8 * MEGA)
+        made.open("e1")
+        before = configuration(node)
+        (*_, queue) = re.findall(r"^qdisc fq_codel (\w+): parent 7:", before, re.MULTILINE)
+        # Another program takes the handle of a queue of ours.
+        node.sh(f"tc qdisc del dev e1 parent 7:{queue}")
+        node.sh(f"tc qdisc add dev e1 parent 7:10 handle {queue}: pfifo")
+        made.set_unassigned(4 * MEGA)
+        assert made.check() == "e1: its htb: Invalid argument"
+        node.sh("tc qdisc del dev e1 parent 7:10")
+        assert made.check() == "ok"
+        assert configuration(node).count("flower") == before.count("flower")
+        assert sorted(class_rates(node, "e1")) == ["4Mbit", "4Mbit", "50Mbit"]
+
+
 def test_killed_agent_leaves_rates(tmp_path: Path) -> None:
     """Without a lease in the kernel: the assigned rate stays, and is no higher one."""
     with chain(3) as net:

@@ -234,16 +234,19 @@ static u32 reserve_number(struct htb *htb)
 static int set_shared_rate(struct htb *htb, struct htb_device *device, u64 rate)
 {
 	struct htb_batch batch = {};
+	int error;
 
 	if (rate == device->rate)
 		return 0;
-	device->rate = rate;
 	htb_set_class(&batch, device, device->unassigned, rate);
 	htb_set_fair_queue(&batch, device, device->unassigned, rate,
 			   htb->backlog);
 	htb_set_class(&batch, device, device->control, rate);
 	htb_set_fair_queue(&batch, device, device->control, rate, htb->backlog);
-	return htb_request(htb, &batch);
+	error = htb_request(htb, &batch);
+	/* Some of the requests may have succeeded. */
+	device->rate = error ? 0 : rate;
+	return error;
 }
 
 /* Set the filters of the default class: the new ones before the old ones go. */
@@ -411,18 +414,24 @@ static void release(struct htb *htb, struct htb_device *device)
  * @rate: of its default class, bit/s, at least 1
  * @error: set on failure
  *
- * Return: whether it succeeded.
+ * Return: whether it is attached; with @error set, its default class has an earlier rate,
+ * and the next call tries again.
  */
 bool htb_attach(struct htb *htb, const char *name, u32 index, u32 handle,
 		u64 rate, const struct tc_error *error)
 {
 	static const char foreign[] =
 		"%s: a preference from %u to %u below %x: belongs to another program's filter";
+	static const char failed[] = "%s: its htb: %s";
 	struct htb_device *device = find_device(htb, index);
 	int err;
 
-	if (device && device->handle == handle && is_prepared(device))
-		return !set_shared_rate(htb, device, rate);
+	if (device && device->handle == handle && is_prepared(device)) {
+		err = set_shared_rate(htb, device, rate);
+		if (err)
+			tc_fail(error, failed, name, strerror(-err));
+		return true;
+	}
 	if (device)
 		release(htb, device);
 	device = &htb->devices[htb->device_count];
@@ -442,7 +451,7 @@ bool htb_attach(struct htb *htb, const char *name, u32 index, u32 handle,
 		err = prepare(htb, device, rate);
 	}
 	if (err)
-		return tc_fail(error, "%s: its htb: %s", name, strerror(-err));
+		return tc_fail(error, failed, name, strerror(-err));
 	return true;
 }
 

@@ -42,7 +42,7 @@ struct htb_counters {
  * struct htb_device - a device
  * @index: of the device
  * @handle: of its htb
- * @rate: of its default class, bit/s
+ * @rate: of its default class, bit/s; 0: it must be set again
  * @unassigned: number of the default class
  * @control: number of the class of SLBN's control packets
  * @host_preference: of the filters of the default class; 0: there are none
