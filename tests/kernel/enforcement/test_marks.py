@@ -216,6 +216,21 @@ def test_marks_of_the_domain_are_believed(made: Enforcer) -> None:
     assert dscp_of(left) == 0
 
 
+def test_all_devices_of_the_domain_may_be_made_anew(net: Chain, made: Enforcer) -> None:
+    """As tunnels are: with the old ones they would be more than a domain may have."""
+    node = net.nodes[0]
+    names = [f"t{number}" for number in range(12)]
+    made.set_hosts("10.9.0.0/16")
+    node.ip(*(f"link add {name} type dummy" for name in names))
+    made.set_marks(True, ",".join(names))
+    node.ip(*(f"link del {name}" for name in names))
+    node.ip(*(f"link add {name} type dummy" for name in names))
+    assert made.check() == "ok"
+    with node.entered():
+        last = socket.if_nametoindex(names[-1])
+    assert dscp_of(made.leave(with_dscp(datagram(), ASSIGNED), last)[2]) == ASSIGNED
+
+
 def test_off_changes_nothing(made: Enforcer) -> None:
     made.set_marks(False)
     made.set(flow_of(segment()), 100 * MEGA)

@@ -19,7 +19,7 @@
  *	marks on|off		ok: mark packets (off at first), with drr_fq's DSCPs
  *	marked			packets marked as new, as assigned, cleared, refused,
  *				restored
- *	domain [DEVICE]		ok: believe marks of packets from there (from nowhere)
+ *	domain [DEVICE,...]	ok: believe marks of packets from there (from nowhere)
  *	share FLOW RATE MS	ok: the share of its path, for MS from now
  *	sums			windows that were lowered, unknown and silent connections
  *	set FLOW RATE [MS [CEILING MS]]
@@ -231,11 +231,15 @@ static void print_marks(void)
 	       (unsigned long long)sums.restored);
 }
 
-static void set_domain(const char *device)
+static void set_domain(char *devices)
 {
-	config.marks.count = !!device;
-	if (device)
-		snprintf(config.marks.domain[0], MARKS_NAME, "%s", device);
+	struct marks_config *marks = &config.marks;
+	const char *device = devices ? strtok(devices, ",") : NULL;
+
+	for (marks->count = 0; device && marks->count < MARKS_DEVICES;
+	     device = strtok(NULL, ","))
+		snprintf(marks->domain[marks->count++], MARKS_NAME, "%s",
+			 device);
 	configure();
 }
 

@@ -171,7 +171,7 @@ class Enforcer:
         return Windows(*map(int, self.ask("sums")[0].split()))
 
     def set_marks(self, on: bool, domain: str = "") -> None:
-        """Mark packets; believe marks of those that arrive by a device."""
+        """Mark packets; believe marks of those that arrive by these devices."""
         assert self.ask(f"marks {'on' if on else 'off'}", f"domain {domain}") == ["ok", "ok"]
 
     def set_share(self, flow: Flow, rate: int, lease: int = 3_600_000) -> None:

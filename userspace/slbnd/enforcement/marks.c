@@ -49,12 +49,9 @@ int marks_set_domain(struct edt *edt, const struct marks_config *config)
 	const u32 one = 1;
 	bool more;
 
-	for (n = 0; n < config->count && !err; n++) {
+	for (n = 0; n < config->count; n++)
 		indices[n] = if_nametoindex(config->domain[n]);
-		if (indices[n])
-			err = bpf_map_update_elem(fd, &indices[n], &one,
-						  BPF_ANY);
-	}
+	/* First, as the map has room for MARKS_DEVICES. */
 	more = !bpf_map_get_next_key(fd, NULL, &next);
 	while (more) {
 		key = next;
@@ -64,6 +61,10 @@ int marks_set_domain(struct edt *edt, const struct marks_config *config)
 		if (m == n)
 			bpf_map_delete_elem(fd, &key);
 	}
+	for (m = 0; m < n && !err; m++)
+		if (indices[m])
+			err = bpf_map_update_elem(fd, &indices[m], &one,
+						  BPF_ANY);
 	return err;
 }
 
