@@ -305,6 +305,26 @@ def test_stopped_while_packets_are_in_flight(net: Chain, tmp_path: Path) -> None
         assert took < 8
 
 
+def test_reload_sets_rates_for_another_qdisc(
+    net: Chain, tmp_path: Path, long_epochs: tuple[str, ...]
+) -> None:
+    """At once, not with the next answers."""
+    net.tc(0, "qdisc replace dev e0 parent 1:1 htb")
+    traffic = Traffic(sender(net, 0, 3, udp=20 * MEGA))
+    options = ("--devices", "e0", *long_epochs)
+    with agent(net.nodes[0], tmp_path, *options) as slbnd, slbnd.connect() as us:
+        joined = us.join("10.0.2.2", 10 * MEGA)
+        wait_for_rates(us, {joined: 10 * MEGA})
+        # Answers take longer than this test.
+        net.nodes[1].sh("tc qdisc replace dev w0 root netem delay 2s")
+        traffic.run(0.5)
+        net.tc(0, "qdisc replace dev e0 parent 1:1 fq")
+        slbnd.process.send_signal(signal.SIGHUP)
+        traffic.run(0.1)
+        (rate,) = traffic.run(0.5)
+        assert close_to(rate, 10 * MEGA, 0.03)
+
+
 def longest_rtts(state: Path) -> list[int]:
     """Of the records of sessions, ns."""
     contents = state.read_bytes()

@@ -688,7 +688,7 @@ int enforce_key(const struct slbn_flow *flow, struct rates_key *key)
 	return kind;
 }
 
-void enforce_configure(struct enforce *enforce,
+bool enforce_configure(struct enforce *enforce,
 		       const struct enforce_config *config)
 {
 	copy_config(enforce, config);
@@ -697,7 +697,7 @@ void enforce_configure(struct enforce *enforce,
 		windows_configure(enforce->edt, &enforce->config.windows);
 		marks_configure(enforce->edt, &enforce->config.marks);
 	}
-	enforce_check(enforce);
+	return enforce_check(enforce);
 }
 
 /*

@@ -329,8 +329,12 @@ void enforce_close(struct enforce *enforce, enum enforce_end end);
  * enforce_configure() - change the default class
  * @enforce: from enforce_open()
  * @config: options
+ *
+ * It also does what enforce_check() does.
+ *
+ * Return: whether all flows must be set again.
  */
-void enforce_configure(struct enforce *enforce,
+bool enforce_configure(struct enforce *enforce,
 		       const struct enforce_config *config);
 
 /**

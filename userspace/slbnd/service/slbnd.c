@@ -487,7 +487,8 @@ static void configure(const struct options *options)
 	set_margins();
 	start_log(options);
 	if (slbnd.enforce) {
-		enforce_configure(slbnd.enforce, &enforce);
+		if (enforce_configure(slbnd.enforce, &enforce))
+			set_flows();
 		report_devices();
 	}
 	slbnd.transport.keys = options->keys;
