@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+import resource
 import signal
 import socket
 import struct
@@ -34,7 +35,7 @@ from tests.kernel.lib.enforcer import (
     htb_below_slbn,
     without_counters,
 )
-from tests.kernel.lib.net import Namespace, wait_for
+from tests.kernel.lib.net import Namespace, sh, wait_for
 from tests.kernel.lib.senders import BURST, FIRST_BURST, Traffic, close_to, sender
 from tests.kernel.lib.slbn import MEGA, Chain, chain
 from tests.kernel.lib.slbn_wire import internet_sum
@@ -790,6 +791,36 @@ def test_takeover_after_crash(net: Chain, enforce_try: str, theirs: bool) -> Non
         assert second.ask(f"read {session}") == ["unknown"]
         second.close()
     assert attached(node, "e1") == before
+
+
+def test_pinned_flows_survive_a_load_that_fails(
+    net: Chain, enforce_try: str, tmp_path: Path
+) -> None:
+    """Without descriptors, for example. The directory is locked: it is not made anew."""
+    node = net.nodes[1]
+    fq_at_root(net)
+    session = Flow("10.0.1.2", protocol=UDP)
+    sh(f"mount -t bpf bpf {tmp_path}")
+    pins = tmp_path / "slbnd"
+    try:
+        with enforcer(node, enforce_try) as first:
+            assert first.ask(f"pins {pins}") == ["ok"]
+            first.open("e1")
+            first.set(session, MEGA)
+            assert first.ask("close keep") == ["ok"]
+        directory = pins.stat().st_ino
+        with enforcer(node, enforce_try) as second:
+            assert second.ask(f"pins {pins}") == ["ok"]
+            resource.prlimit(second.process.pid, resource.RLIMIT_NOFILE, (12, 4096))
+            assert "BPF: Too many open files" in second.ask("open e1")[0]
+            resource.prlimit(second.process.pid, resource.RLIMIT_NOFILE, (1024, 4096))
+            assert second.check() == "ok"
+            assert second.read(session).packets == 0
+            assert pins.stat().st_ino == directory
+            second.close()
+        assert not pins.exists()
+    finally:
+        sh(f"umount {tmp_path}")
 
 
 def test_foreign_filter_with_our_preference(net: Chain, enforce_try: str) -> None:

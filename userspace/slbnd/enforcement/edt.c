@@ -105,7 +105,6 @@ static void remove_pins(const struct rates *rates, const char *pins)
 		pin_path(path, sizeof(path), pins, maps[n]);
 		unlink(path);
 	}
-	rmdir(pins);
 }
 
 /* Is there no map at a path, or one that can be taken over? */
@@ -208,7 +207,8 @@ static struct rates *load_pinned(const char *pins, u32 size, u32 connections)
 	if (!rates__load(rates))
 		return rates;
 	n = errno;
-	if (pins)
+	/* Without memory, for example, they are those of the next try. */
+	if (pins && n == EINVAL)
 		remove_pins(rates, pins);
 	rates__destroy(rates);
 	errno = n;
@@ -265,7 +265,7 @@ static struct rates *load_program(const char *pins, u32 size, u32 connections,
 
 	libbpf_log = open_memstream(&messages, &length);
 	rates = load_pinned(pins, size, connections);
-	if (!rates && pins && is_bpffs(pins))
+	if (!rates && pins && errno == EINVAL)
 		rates = load_pinned(pins, size, connections);
 	if (!rates)
 		err = errno;
@@ -839,8 +839,11 @@ void edt_close(struct edt *edt, enum enforce_end end)
 		munmap(edt->sharings, sharings_size(edt));
 	if (edt->shares)
 		munmap(edt->shares, SHARES_SIZE);
-	if (edt->pins && end != ENFORCE_HAND_OVER)
+	if (edt->pins && end != ENFORCE_HAND_OVER) {
 		remove_pins(edt->rates, edt->pins);
+		/* Only here: this directory is what is locked. */
+		rmdir(edt->pins);
+	}
 	ring_buffer__free(edt->reports);
 	rates__destroy(edt->rates);
 	tdestroy(edt->by_key, free_nothing);
