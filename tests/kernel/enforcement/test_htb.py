@@ -422,6 +422,19 @@ def test_rate_that_failed_on_a_device(net: Chain, enforce_try: str) -> None:
             assert sorted(class_rates(node, device)) == ["1Tbit", "1Tbit", "5Mbit"]
 
 
+def test_hosts_change_on_all_devices(net: Chain, enforce_try: str) -> None:
+    """Also if the first one's htb was replaced."""
+    node = net.nodes[1]
+    htb_at_root(net)
+    node.sh("tc qdisc replace dev w0 root handle 7: htb")
+    with enforcer(node, enforce_try, "e1", "w0") as made:
+        node.sh("tc qdisc replace dev e1 root handle 8: htb")
+        made.set_hosts("192.0.2.0/24")
+        assert made.check() == "ok"
+        for device in ("e1", "w0"):
+            assert "src_ip 192.0.2.0/24" in node.tc(f"filter show dev {device}")
+
+
 def test_default_class_that_cannot_be_changed(net: Chain, enforce_try: str) -> None:
     """The device keeps it, its problem is stated, and the next check tries again."""
     node = net.nodes[1]

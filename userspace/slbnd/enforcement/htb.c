@@ -544,16 +544,19 @@ void htb_close(struct htb *htb, enum enforce_end end)
  */
 int htb_set_hosts(struct htb *htb, const struct flows_prefix *hosts, u32 count)
 {
-	int error = 0;
+	int error = 0, device_error;
 	size_t n;
 
-	if (count == htb->host_count &&
+	if (!htb->hosts_failed && count == htb->host_count &&
 	    !memcmp(htb->hosts, hosts, count * sizeof(*hosts)))
 		return 0;
 	memcpy(htb->hosts, hosts, count * sizeof(*hosts));
 	htb->host_count = count;
-	for (n = 0; n < htb->device_count && !error; n++)
-		error = set_host_filters(htb, &htb->devices[n]);
+	for (n = 0; n < htb->device_count; n++) {
+		device_error = set_host_filters(htb, &htb->devices[n]);
+		error = error ?: device_error;
+	}
+	htb->hosts_failed = error;
 	return error;
 }
 

@@ -93,6 +93,7 @@ struct htb_flow {
  * @device_count: number of @devices
  * @hosts: prefixes of local hosts
  * @host_count: number of @hosts; 0: all hosts are local
+ * @hosts_failed: a device may have filters of other hosts: they must be set again
  * @flows: by number
  * @by_key: tree of the known flows
  * @lingering: removed flows whose classes still exist, the oldest first
@@ -107,6 +108,7 @@ struct htb {
 	size_t device_count;
 	struct flows_prefix hosts[FLOWS_PREFIXES];
 	u32 host_count;
+	bool hosts_failed;
 	struct htb_flow flows[HTB_NUMBERS];
 	void *by_key;
 
