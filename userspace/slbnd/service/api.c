@@ -621,8 +621,7 @@ static bool serve_agent_request(const struct api *api,
 }
 
 static void serve_request(struct api *api, struct client *client,
-			  const struct slbn_message *request, size_t length,
-			  u64 now)
+			  struct slbn_message *request, size_t length, u64 now)
 {
 	struct slbn_message reply = {
 		.protocol = SLBN_PROTOCOL,
@@ -666,6 +665,9 @@ static void serve_request(struct api *api, struct client *client,
 	} else if (!serve_agent_request(api, client, request, &reply, now)) {
 		refuse(&reply, EPROTO, "unknown request");
 	}
+	/* A key that it may contain is in no other place when the client has the reply. */
+	explicit_bzero((u8 *)request + SLBN_HEADER,
+		       sizeof(*request) - SLBN_HEADER);
 	if (client->dumping && client->request)
 		send_sessions(api->agent, client);
 	else
@@ -840,8 +842,6 @@ void api_serve(struct api *api, struct client *client, u32 events, u64 now)
 		if (request.type == SLBN_ASK_STATUS ||
 		    request.type == SLBN_ASK_LIST)
 			turn = REQUESTS;
-		/* It may contain a key. */
-		explicit_bzero(&request, sizeof(request));
 	}
 	/* The client closed the connection and will not read its reply. */
 	if (is_busy(client) && events & (EPOLLHUP | EPOLLERR)) {
