@@ -538,6 +538,16 @@ static bool drr_fq_append_control(struct drr_fq_sched *q, struct sk_buff *skb)
 	return true;
 }
 
+/* The backlogged queues of all bands. */
+static u32 drr_fq_active_flows(const struct drr_fq_sched *q)
+{
+	u32 band, active = 0;
+
+	for (band = 0; band < DRR_FQ_BANDS; band++)
+		active += q->queues[band].vars.active;
+	return active;
+}
+
 /* Append a packet to a queue of its band. Returns the queue. */
 static __always_inline struct drr_fq_flow *
 drr_fq_append_flow(struct drr_fq_sched *q, struct sk_buff *skb, bool bands)
@@ -553,6 +563,8 @@ drr_fq_append_flow(struct drr_fq_sched *q, struct sk_buff *skb, bool bands)
 	if (bands) {
 		drr_fq_bands_arrive(&q->bands_params, &q->bands, band);
 		u->memory_used += skb->truesize;
+		q->stats.active_max =
+			max(q->stats.active_max, drr_fq_active_flows(q));
 	}
 	return &u->vars.flows[queue];
 }
@@ -1102,6 +1114,8 @@ static __always_inline struct sk_buff *drr_fq_dequeue_flow(struct Qdisc *sch,
 		return NULL;
 	length = qdisc_pkt_len(skb);
 	drr_fq_sent(&u->params, &u->vars, queue, length, drr_fq_head_length);
+	/* A class counts segments, as the qdisc does. */
+	u->vars.flows[queue].packets += drr_fq_skb_cb(skb)->segments - 1;
 	if (bands)
 		drr_fq_band_sent_from(q, u, skb);
 	drr_fq_band_earn(&q->band, length);
@@ -1675,6 +1689,8 @@ static void drr_fq_swap_queues(struct drr_fq_sched *q,
 		rcu_assign_pointer(u->table, new);
 		RCU_INIT_POINTER(queues[band].table, old);
 	}
+	/* Flows that shared a queue may have queues of their own now. */
+	q->stats.active_max = max(q->stats.active_max, drr_fq_active_flows(q));
 }
 
 /* Set the parameters of the bands; those with packets become backlogged. */
@@ -1934,8 +1950,8 @@ static int drr_fq_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 		if (u->codel_vars)
 			st.qdisc.memory +=
 				u->params.flows * sizeof(*u->codel_vars);
-		st.qdisc.active_flows += u->vars.active;
 	}
+	st.qdisc.active_flows = drr_fq_active_flows(q);
 	st.qdisc.active_flows_max = q->stats.active_max;
 	st.qdisc.max_packet = q->max_packet;
 	st.qdisc.memory_used = q->memory_used;

@@ -115,6 +115,8 @@ def test_bands_share_the_link_by_their_quanta(unassigned: int) -> None:
             send_to(on, band, band, count=600)
         assert [band.qlen for band in on.bands] == [600] * 3
         assert [band.backlog for band in on.bands] == [600 * FULL] * 3
+        statistics = on.statistics
+        assert (statistics.active_flows, statistics.active_flows_max) == (3, 3)
         on.check_backlogs()
         before = [band.sent_packets for band in on.bands]
         on.open_valve()

@@ -181,6 +181,19 @@ def test_collisions_are_counted() -> None:
         assert (statistics.active_flows, statistics.active_flows_max) == (1, 1)
 
 
+def test_classes_count_segments() -> None:
+    """As the qdisc does."""
+    with valved("limit 100", burst=LARGE_BURST) as on, GsoSocket(on, 1) as gso:
+        for _ in range(20):
+            gso.send(10)
+        assert (on.queues[1].qlen, on.queues[1].sent_packets) == (20, 0)
+        on.valve(1)
+        on.kick_valve()
+        wait_for(lambda: on.queues[1].qlen < 19)
+        queue = on.queues[1]
+        assert queue.sent_packets == 10 * (20 - queue.qlen)
+
+
 def test_flows_are_hashed_to_queues() -> None:
     """By packet headers, not by priority; few collide."""
     flows = 300

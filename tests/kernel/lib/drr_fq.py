@@ -138,6 +138,7 @@ class Statistics:
 class Queue:
     """A class, as dumped, with struct tc_drr_fq_class_stats."""
 
+    sent_packets: int
     qlen: int
     backlog: int
     drops: int
@@ -151,7 +152,7 @@ class Queue:
     def read(cls, shown: Shown) -> Queue:
         kind, _, *values = struct.unpack_from("=IIIIqII", shown.application)
         assert kind == 1
-        return cls(shown.qlen, shown.backlog, shown.drops, *values)
+        return cls(shown.sent_packets, shown.qlen, shown.backlog, shown.drops, *values)
 
 
 @dataclass(frozen=True)
