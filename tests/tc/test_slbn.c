@@ -556,6 +556,26 @@ UNIT_TEST(options_as_text)
 	field_is("keys", 0);
 }
 
+UNIT_TEST(decimal_rates)
+{
+	char text[UNITS_TEXT];
+	__u64 value;
+
+	for (; unit_step < 100000; unit_step++) {
+		snprintf(text, sizeof(text), "%llu.%02llugbit", unit_step / 100,
+			 unit_step % 100);
+		assert_true(units_rate(text, &value));
+		assert_int_equal(value, unit_step * 10000000);
+	}
+	/* Fractions of a bit are cut off. */
+	assert_true(units_rate("1.9", &value));
+	assert_int_equal(value, 1);
+	assert_true(units_rate("0.9999999999", &value));
+	assert_int_equal(value, 0);
+	assert_true(units_rate("9007199254740993", &value));
+	assert_in_range(value, 9007199254740992, 9007199254740994);
+}
+
 UNIT_TEST(formatted_rates_and_times)
 {
 	static const struct {

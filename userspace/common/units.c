@@ -43,6 +43,17 @@ static const char *parse_decimal(const char *text, double *number)
 	return end == text + length ? end : NULL;
 }
 
+/* Cut off what is not due to the error of one multiplication and of strtod(). */
+static __u64 whole_of(double number)
+{
+	__u64 whole = number;
+
+	/* 4.1 * 1e9 is 4099999999.9999995. */
+	if (number < 0x1p52 && (double)(whole + 1) - number <= number * 0x1p-51)
+		whole++;
+	return whole;
+}
+
 /**
  * units_quantity() - parse a number with a unit
  * @text: a decimal number, optionally with a unit
@@ -63,7 +74,7 @@ bool units_quantity(const char *text, const struct unit *units, __u64 *value)
 		if (strcasecmp(end, units->name))
 			continue;
 		number *= units->factor;
-		*value = number < 0x1p64 ? (__u64)number : UINT64_MAX;
+		*value = number < 0x1p64 ? whole_of(number) : UINT64_MAX;
 		return true;
 	}
 	return false;
