@@ -11,6 +11,7 @@ import resource
 import shlex
 import signal
 import statistics
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -300,6 +301,21 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path, sessions: bool) -> No
     assert done.stderr == f"slbnsim: {table if sessions else net}: cannot write\n"
     assert net.read_text() == "mine"
     assert [path.name for path in tmp_path.iterdir()] == ["net.json"]
+
+
+def test_a_closed_pipe_leaves_no_temporary_file(tmp_path: Path) -> None:
+    """The next run with the same names would be refused."""
+    table = tmp_path / "sessions.csv"
+    words = ["topology", "star", "--nodes", "1000", "--sessions", "9000"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = launch.run(
+        [PROGRAM, *words, "--sessions-out", str(table)], stdout=writer, stderr=subprocess.PIPE
+    )
+    os.close(writer)
+    assert done.returncode == 2
+    assert done.stderr == "slbnsim: cannot write to standard output\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["sessions.csv"]
 
 
 def test_files_of_one_name_are_refused(tmp_path: Path) -> None:

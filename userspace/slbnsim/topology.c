@@ -554,6 +554,9 @@ void topology(int argc, char **argv)
 	atexit(remove_temporaries);
 	signal(SIGINT, end_by_signal);
 	signal(SIGTERM, end_by_signal);
+	signal(SIGHUP, end_by_signal);
+	/* A closed pipe is an error of writing. */
+	signal(SIGPIPE, SIG_IGN);
 	open_output(&outputs[0], plan.out);
 	if (plan.sessions_out) {
 		open_output(&outputs[1], plan.sessions_out);
