@@ -52,6 +52,7 @@ def read(place: Path, text: str) -> registry.Source:
         ('commit = "0123abc"', 'at = "0123abc"\ncommit = "1"', 78, "'at' is not known"),
         ("fair-coin/tails", "fair-coin/heads", 77, "the claim 'fair-coin/heads' is above"),
         ('commit = "0123abc"', 'commit = "1"\nnow = "edge"', 79, "no claim 'edge' is above"),
+        ('claims = "bent-coin/heads"', 'claims = "edge"', 87, "no claim 'edge' is above"),
     ],
 )
 def test_mistakes_are_refused_with_their_line(
@@ -99,6 +100,7 @@ def test_judgement(statistic: str, values: tuple[float, ...], expected: str) -> 
 def test_infinite_values_keep_their_sign() -> None:
     """What the other never does is not what ours never does."""
     less = verdict.judge(claim(least=-math.inf, most=0), (-math.inf, -548.0))
+    assert verdict.number(-0.0) == "0"
     assert verdict.in_words(less, "%") == "-∞ [-∞, never], -∞ to -548 %"
     assert less.verdict == INCONCLUSIVE and less.holds
     assert not verdict.judge(claim(most=math.inf), (-math.inf, math.inf)).holds
@@ -260,6 +262,7 @@ def test_only_slbn_as_published_runs_for_its_claims() -> None:
     assert {claim.algorithm for claim in sources["slbn"].claims if "slbn" in claim.algorithm} <= {
         *("slbn-paper", "slbn-paper, pfifo", "slbn-paper, erica, rcp", "slbn-paper, bfyz"),
         *("slbn-paper, erica", "slbn-paper, rcp", "slbn-paper, bfyz, piqi-rcp, cobb"),
+        "slbn-paper, bfyz, erica, rcp, piqi-rcp, cobb",
     }
     assert [source.name for source in sources.values() if source.ours] == ["fairpath"]
 
@@ -270,5 +273,10 @@ def test_an_explanation_does_not_change_the_hash(tmp_path: Path) -> None:
 
     assert hashes(COINS) == hashes(COINS.replace("The coin is <bent>", "chance"))
     assert hashes(COINS) == hashes(COINS.replace("a <flat> table", "a hand"))
+    corrected = COINS.replace('place = "page 1"', 'place = "page 1"\ncorrection = "page 3"')
+    assert hashes(COINS) == hashes(corrected)
+    heads = read(tmp_path, corrected).claims[0]
+    shown = described(heads, verdict.judge(heads, ()))["published"]
+    assert shown == "as often as tails (page 1); correction: page 3"
     before, after = hashes(COINS), hashes(COINS.replace("least = 85", "least = 84"))
     assert [a == b for a, b in zip(before, after, strict=True)] == [True, False, True]

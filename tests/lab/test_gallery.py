@@ -636,6 +636,21 @@ def test_invalid_names_are_refused(coins: Path, tmp_path: Path, name: str) -> No
         Gallery(tmp_path, quick=True).runs(study)
 
 
+def test_earlier_runs_of_a_claims_cases_are_seen(
+    coins: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim = registry.of("fair-coin", coins)["heads"]
+    made = {"case": "fair", "claims": {claim.id: claim.sha256}}
+    runs = [made | {"seed": seed} for seed in (1, 2)]
+    for earlier, expected in (
+        ({"fair-coin": {"f*": [2, 3]}}, "before these runs"),
+        ({"fair-coin": {"f*": [3], "tricky": [1]}, "bent-coin": {"*": [1]}}, "before its runs"),
+    ):
+        monkeypatch.setattr(registry, "earlier", lambda found=earlier: found)
+        assert gallery.registered(claim, runs) == expected
+    assert gallery.registered(claim, [*runs, {"case": "fair", "seed": 2}]) == "after its runs"
+
+
 def test_a_claim_that_changed_after_its_runs_is_seen_for_good(ran: Path) -> None:
     """Also if the runs are repeated, which gives the same numbers."""
     out, claims = ran.parent / "out", ran.with_suffix(".toml")
@@ -857,7 +872,12 @@ def test_markdown_report(drawn: Path) -> None:
     verdicts = [line.split(" | ")[-2] for line in lines if line.startswith("| heads come")]
     assert verdicts == ["inconclusive", "inconsistent"]
     assert f"| chance: {registry.BASES['chance']} | 0 | 0 | 1 | 0 | 0 |" in lines
-    assert "| before its runs | 0 | 1 | 1 | 1 | 0 |" in lines
+    when = gallery.REGISTERED["before its runs"]
+    assert f"| before its runs: {when} | 0 | 1 | 1 | 1 | 0 |" in lines
+    assert "- bent-coin/heads, at 4567abc: the limit was 80 %." in lines
+    assert "- edge-coin/heads, after 0123abc: coins have two sides." in lines
+    (made,) = [line for line in lines if line.startswith("| fair-coin | ")]
+    assert made.startswith("| fair-coin | 3 | 6 | ")
     # All rows of a table have the same number of cells.
     for above, line in pairwise(lines):
         if above.startswith("|") and line.startswith("|"):

@@ -39,6 +39,7 @@ import sys
 import tarfile
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -400,6 +401,7 @@ class Gallery:
                 [dataclasses.replace(run, fingerprint=old["fingerprint"]) for run, old in there]
             ),
             "seeds": sorted({run.seed for run, _ in there}),
+            "origins": origins([stored for _, stored in there]),
             "conditions": merged([stored["conditions"] for _, stored in there]),
         }
         # Only numbers of other sources may have another format.
@@ -459,7 +461,8 @@ def described(claim: registry.Claim, judgement: verdict.Judgement) -> dict[str, 
     return {
         "id": claim.id,
         "text": claim.text,
-        "published": f"{claim.quotation} ({claim.place})",
+        "published": f"{claim.quotation} ({claim.place})"
+        + (f"; correction: {claim.correction}" if claim.correction else ""),
         "class": claim.kind,
         "ours": claim.ours,
         "algorithm": claim.algorithm,
@@ -476,24 +479,38 @@ def described(claim: registry.Claim, judgement: verdict.Judgement) -> dict[str, 
     }
 
 
-#: When a claim was registered, by the hashes that its runs have.
-REGISTERED = ("before its runs", "after its runs", "changed after its runs", "computed")
-BEFORE, AFTER, CHANGED, COMPUTED = REGISTERED
+#: When a claim was registered, by the hashes that its runs have, and by earlier.toml.
+REGISTERED = {
+    "before its runs": "no earlier runs of the same cases and seeds are known",
+    "before these runs": "after earlier runs of the same cases, with one of the seeds at least",
+    "after its runs": "the runs are older, or repeat such runs with the same numbers",
+    "changed after its runs": "listed below, with what it was",
+    "computed": "without any run",
+}
+BEFORE, AGAIN, AFTER, CHANGED, COMPUTED = REGISTERED
 
 
 def registered(claim: registry.Claim, stored: Sequence[dict[str, Any]]) -> str:
-    """Whether CLAIM is the one that each of its STORED runs was made for.
+    """Whether CLAIM is the one that each of its STORED runs was made for, and whether it is older
+    than all runs of these cases.
 
     Under its earlier name a renamed claim may have been in view of their results.
     """
-    found = {
-        run.get("claims", {}).get(claim.id) for run in stored if claim.covers(str(run["case"]))
-    }
+    mine = [run for run in stored if claim.covers(str(run["case"]))]
+    found = {run.get("claims", {}).get(claim.id) for run in mine}
     if not found:
         return COMPUTED
-    if found == {claim.sha256}:
-        return AFTER if claim.renamed else BEFORE
-    return CHANGED if found - {claim.sha256, None} else AFTER
+    if found != {claim.sha256}:
+        return CHANGED if found - {claim.sha256, None} else AFTER
+    known = any(registry.ran_earlier(claim.study, run["case"], run["seed"]) for run in mine)
+    return AFTER if claim.renamed else AGAIN if known else BEFORE
+
+
+def origins(stored: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """How many of the STORED runs were made at each commit, and how many seeds cases have."""
+    cases = Counter(run["case"] for run in stored)
+    made = Counter(str(run["conditions"].get("project", "unknown")) for run in stored)
+    return {"least": min(cases.values()), "most": max(cases.values()), "made": dict(made)}
 
 
 def merged(found: list[dict[str, Any]]) -> dict[str, Any]:

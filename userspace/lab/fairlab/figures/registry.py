@@ -13,8 +13,11 @@ source:
     [[why]]        why: the likely reason why the claims `of`, as STUDY/ID, are not consistent
     [[content]]    a page or slide: what it has, and whether it is reproduced (STATES)
     [[erratum]]    an error of the source
-    [[withdrawn]]  a registered claim, as STUDY/ID, that was dropped at a commit, and why; if it was
-                   renamed, the claim that it is `now`, which then is not older than its runs
+    [[withdrawn]]  a registered claim, as STUDY/ID, that was dropped at a commit ("after X": X has
+                   it last), and why; if it was renamed, the claim that it is `now`, which then is
+                   not older than its runs
+    [[changed]]    registered claims, as STUDY/ID with commas, that changed at a commit after their
+                   runs, and what differs: the text or limits that they had
 
 A group or a claim with `each`, names of lists in [each], is there once for each table of the list,
 or for each combination of them.  A table's keys are fields of the claim, or names: "{name}" in a
@@ -40,6 +43,7 @@ from typing import Any
 from fairlab.model.errors import UsageError
 
 OWN = Path(__file__).parent / "claims"
+EARLIER = Path(__file__).parent / "earlier.toml"
 
 CLASSES = {
     "number": "a published value",
@@ -107,22 +111,25 @@ OPTIONAL: Fields = {
     "not_testable": str,  # why
     "why": str,  # the likely reason, if it is not consistent
     "assumes": str,  # what the source does not give, and may decide the verdict
+    "correction": str,  # of the quotation or the place, shown beside them
     "source": str,  # the file whose [source] it belongs to, if not this one
 }
-#: Not part of a claim: how it is judged does not depend on them, and the first two may be written
+#: Not part of a claim: how it is judged does not depend on them, and the first three may be written
 #: after the run.
-UNHASHED = ("why", "assumes", "source")
+UNHASHED = ("why", "assumes", "correction", "source")
 
 SOURCE_FIELDS: Fields = {"title": str, "algorithms": list}
 ROWS: dict[str, Fields] = {
     "content": {"place": str, "text": str, "state": str},
     "erratum": {"place": str, "text": str},
     "withdrawn": {"claim": str, "commit": str, "why": str},
+    "changed": {"claims": str, "commit": str, "was": str},
 }
 ROWS_OPTIONAL: dict[str, Fields] = {
     "content": {"where": str},
     "erratum": {},
     "withdrawn": {"now": str},
+    "changed": {},
 }
 WHY_FIELDS: Fields = {"of": list, "why": str}
 HEAD = re.compile(r"\[\[?\s*([\w.]+)\s*\]")
@@ -156,6 +163,7 @@ class Claim:
     not_testable: str = ""
     why: str = ""
     assumes: str = ""
+    correction: str = ""
     renamed: bool = False
 
     @property
@@ -184,6 +192,7 @@ class Source:
     contents: tuple[dict[str, str], ...] = ()
     errata: tuple[dict[str, str], ...] = ()
     withdrawn: tuple[dict[str, str], ...] = ()
+    changed: tuple[dict[str, str], ...] = ()
 
 
 @dataclass
@@ -428,6 +437,10 @@ def read(path: Path) -> Source:
                 place.one_of("state", list(STATES))
             if kind == "withdrawn":
                 claims |= renamed(place, claims)
+            if kind == "changed":
+                for name in place.table["claims"].split(", "):
+                    if name not in claims:
+                        raise place.fail(f"no claim '{name}' is above", "claims")
             rows[kind].append(place.table)
     if source is None:
         raise UsageError(f"{path}:1: there is no table [source]")
@@ -439,6 +452,7 @@ def read(path: Path) -> Source:
         tuple(rows["content"]),
         tuple(rows["erratum"]),
         tuple(rows["withdrawn"]),
+        tuple(rows["changed"]),
     )
 
 
@@ -463,3 +477,15 @@ def of(study: str, studies: Path | None = None) -> dict[str, Claim]:
     """The claims of a study, by id."""
     every = (claim for source in sources(studies) for claim in source.claims)
     return {claim.id: claim for claim in every if claim.study == study}
+
+
+@functools.cache
+def earlier() -> dict[str, dict[str, list[int]]]:
+    """The seeds that were run before any claim was registered, by study and pattern of cases."""
+    return dict(parsed(EARLIER)[1])
+
+
+def ran_earlier(study: str, case: str, seed: int) -> bool:
+    """Whether a run of CASE with SEED is older than all registered claims."""
+    patterns = earlier().get(study, {})
+    return any(seed in seeds and fnmatchcase(case, name) for name, seeds in patterns.items())

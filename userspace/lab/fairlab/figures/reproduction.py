@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fairlab.figures import html
-from fairlab.figures.gallery import REGISTERED
+from fairlab.figures.gallery import AGAIN, COMPUTED, REGISTERED
 from fairlab.figures.registry import BASES, CLASSES, HEADLINES, STATES, Source
 from fairlab.figures.verdict import (
     CONSISTENT,
@@ -33,17 +33,24 @@ def counts(claims: Iterable[Mapping[str, Any]]) -> dict[str, int]:
 
 
 def headline(claims: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The counts by what the sources give, and of our own claims."""
+    """The counts by what the sources give, and of our own claims; claims that are computed without
+    a run are counted apart.
+    """
     found: dict[str, dict[str, Any]] = {}
     for name, classes in HEADLINES.items():
-        own = {
-            kind: [c for c in claims if not c["ours"] and c["class"] == kind] for kind in classes
-        }
+        published = [c for c in claims if not c["ours"] and c["class"] in classes]
+        run = [c for c in published if c["registered"] != COMPUTED]
+        own = {kind: [c for c in run if c["class"] == kind] for kind in classes}
         parts = [
             f"{share(counts(own[kind]))} {called}" for kind, called in classes.items() if called
         ]
-        found[name] = counts(itertools.chain(*own.values())) | {"parts": ", ".join(parts)}
-    return found | {OURS: counts(claim for claim in claims if claim["ours"]) | {"parts": ""}}
+        computed = [c for c in published if c["registered"] == COMPUTED]
+        found[name] = counts(run) | {
+            "parts": ", ".join(parts),
+            "computed": f"computed without a run: {share(counts(computed))}" if computed else "",
+        }
+    ours = counts(claim for claim in claims if claim["ours"])
+    return found | {OURS: ours | {"parts": "", "computed": ""}}
 
 
 def share(found: Mapping[str, Any]) -> str:
@@ -53,14 +60,29 @@ def share(found: Mapping[str, Any]) -> str:
 
 def in_words(found: Mapping[str, Any]) -> str:
     """As "28 of 40 consistent, 5 inconsistent, 7 inconclusive (4 not testable, 2 not run)"; with
-    parts "28 of 40 consistent (1 of 9 values, 27 of 31 orders), ...".
+    parts "28 of 40 consistent (1 of 9 values, 27 of 31 orders), ..."; with claims that are computed
+    "...; computed without a run: 9 of 10".
     """
     first, *others = JUDGED
     text = f"{share(found)} {first}"
     text += f" ({found['parts']})" if found.get("parts") else ""
     text += "".join(f", {found[verdict]} {verdict}" for verdict in others)
+    text += f"; {found['computed']}" if found.get("computed") else ""
     out = [f"{found[one]} {one}" for one in (NOT_TESTABLE, NOT_RUN) if found[one]]
     return f"{text} ({', '.join(out)})" if out else text
+
+
+def span(least: int, most: int) -> str:
+    """As "5", or "5 to 10"."""
+    return f"{least}" if least == most else f"{least} to {most}"
+
+
+def made(commits: Mapping[str, int]) -> str:
+    """As "9c4a165a", or "45 at 9c4a165a, 3 at e39c6f90", most runs first."""
+    ordered = sorted(commits.items(), key=lambda one: (-one[1], one[0]))
+    if len(ordered) == 1:
+        return ordered[0][0]
+    return ", ".join(f"{count} at {commit}" for commit, count in ordered)
 
 
 def page(
@@ -68,8 +90,11 @@ def page(
     found: Mapping[str, Mapping[str, Any]],
     titles: Mapping[str, str],
     notes: Mapping[str, str],
+    origins: Mapping[str, Mapping[str, Any]],
 ) -> str:
-    """The page; FOUND: the claims with their verdicts, by name; TITLES, NOTES: the studies'."""
+    """The page; FOUND: the claims with their verdicts, by name; TITLES, NOTES, ORIGINS: the
+    studies'.
+    """
     claims = list(found.values())
     heads = headline(claims)
 
@@ -92,7 +117,8 @@ def page(
             for basis, text in BASES.items()
         },
         "registered": {
-            when: [claim for claim in claims if claim["registered"] == when] for when in REGISTERED
+            f"{when}: {text}": [claim for claim in claims if claim["registered"] == when]
+            for when, text in REGISTERED.items()
         },
         "source": {
             source.title: list(itertools.chain(*studies(source).values())) for source in sources
@@ -110,6 +136,11 @@ def page(
         studies=studies,
         titles=titles,
         notes=notes,
+        again=any(claim["registered"] == AGAIN for claim in claims),
+        origins=[
+            (name, span(own["least"], own["most"]), sum(own["made"].values()), made(own["made"]))
+            for name, own in origins.items()
+        ],
         head=HEAD,
         unsure=(INCONSISTENT, INCONCLUSIVE, NOT_TESTABLE),
         states=STATES,

@@ -120,6 +120,7 @@ def judge(claim: Claim, measured: Measured) -> Judgement:
 
 def number(value: float) -> str:
     """Three digits; thousands in full."""
+    value += 0.0  # a negative zero is 0
     if not math.isfinite(value):
         return "never" if value > 0 else "-∞" if value < 0 else "unknown"
     if value == 0 or 0.001 <= abs(value) < 1000:

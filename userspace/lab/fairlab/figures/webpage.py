@@ -161,6 +161,7 @@ def write(place: Gallery, studies: Sequence[Study]) -> tuple[Path, dict[str, Any
     titles = {entry.study.name: entry.study.title for entry in entries}
     notes = {entry.study.name: entry.lacks for entry in entries if entry.lacks}
     known = registry.sources(place.studies)
-    text = reproduction.page(known, by_name(place, entries), titles, notes)
+    origins = {e.study.name: e.document["origins"] for e in entries if e.document}
+    text = reproduction.page(known, by_name(place, entries), titles, notes, origins)
     write_whole(place.out / TEXT, text)
     return path, summary
