@@ -359,14 +359,19 @@ class RttFairness(Compared):
         return [max(x, 1 / x) for x in found] if ratio == 1 else found
 
     def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
-        """Ratios of throughputs, also divided by the theory's, and BIC's by AIMD's."""
+        """Ratios of throughputs, also divided by the theory's, and BIC's by AIMD's; the mean of
+        all, divided by the published.
+        """
         found: dict[str, Measured] = {}
         squares: dict[str, list[float]] = {}
         same: dict[str, list[float]] = {}
+        parts: list[list[float]] = []  # of the published ratio, by protocol and RTTs
         for ratio in map(int, axis_values(data)) if not quick else ():
             seen = {kind: self.measure_ratios(data, kind, ratio) for kind in FAST}
             found |= {f"{kind.key}-{ratio}": values for kind, values in seen.items()}
             if ratio > 1:
+                for kind, values in seen.items():
+                    parts.append([one / published(kind, ratio) for one in values])
                 for kind in (AIMD, BIC):
                     theory = self.theory(kind, ratio)
                     squares[f"{kind.label}, 1 : {ratio}"] = [one / theory for one in seen[kind]]
@@ -376,7 +381,11 @@ class RttFairness(Compared):
                     f"{high.label} / {low.label}": ratios(seen[high], seen[low])
                     for low, high in pairwise(rows)
                 }
-        return found if quick else found | {"squares": squares, "as-aimd": same}
+        if quick:
+            return found
+        seeds = zip(*parts, strict=False)
+        every = [geometric_mean(seed) for seed in seeds]
+        return found | {"squares": squares, "as-aimd": same, "mean": every}
 
     def draw(self, figure: Any, data: Data) -> None:
         figure.set_size_inches(WIDTH, 4.6)

@@ -547,14 +547,24 @@ class Friendliness(Study):
         return found
 
     def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
-        """GAIMD's mean throughput, divided by that of all."""
-        return {
-            f"{bps // 1000}-{queue}": {
+        """GAIMD's mean throughput, divided by that of all; flows close to the latter [%]."""
+        found: dict[str, Measured] = {}
+        for (bps, queue), by_n in self.groups(data).items():
+            name = f"{bps // 1000}-{queue}"
+            found[name] = {
                 f"n = {n}": [statistics.fmean(run[GAIMD]) for run in runs]
                 for n, runs in by_n.items()
             }
-            for (bps, queue), by_n in self.groups(data).items()
-        }
+            found[f"{name}-flows"] = {
+                f"n = {n}": [self.measure_close([*run[TCP], *run[GAIMD]]) for run in runs]
+                for n, runs in by_n.items()
+            }
+        return found
+
+    @staticmethod
+    def measure_close(flows: Sequence[float]) -> float:
+        """The part of FLOWS whose throughput is within a fifth of the mean of all [%]."""
+        return 100 * sum(0.8 <= one <= 1.2 for one in flows) / len(flows)
 
     def rows(self, data: Data) -> Iterator[Row]:
         for (bps, queue), by_n in self.groups(data).items():
@@ -818,12 +828,9 @@ class Fluctuation(Study):
         return found
 
     def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
-        """GAIMD's mean coefficient of variation, divided by Reno's; the averages' length [RTT]."""
+        """GAIMD's mean coefficient of variation, divided by Reno's."""
         cov = [{kind: statistics.fmean(run[kind]["cov"]) for kind in LOOKS} for run in data["red"]]
-        return {
-            "cov": [one[GAIMD] / one[TCP] for one in cov],
-            "averages": [SAMPLE / run["rtt"] for run in data["red"]],
-        }
+        return {"cov": [one[GAIMD] / one[TCP] for one in cov]}
 
     def rows(self, data: Data) -> Iterator[Row]:
         for kind, beta in ((TCP, 0.5), (GAIMD, CHOSEN[1])):

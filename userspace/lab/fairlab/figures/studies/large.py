@@ -50,6 +50,7 @@ ASSUMPTIONS = (
     "The text of BFYZ was not available: BFYZ-like keeps state per session, as BFYZ does, and is"
     " exact. Those of COBB and PIQI-RCP were not available either: COBB-like and PIQI-RCP-like only"
     " resemble them. s-PERC and XCP are not in the paper's figures.",
+    "Links of s-PERC have rounds of 250 ms, longer than any RTT without queues.",
 )
 COLOURS = dict(zip(NAMES, (*plots.COLOURS, plots.GREY, plots.BROWN), strict=True))
 #: Source and published side of claims that are not in the paper.
@@ -154,6 +155,12 @@ class Errors(Published):
         """The largest mean overshoot of bottlenecks until END [%]."""
         return max(one[LINKS][0] for one in self.series([run], self.begin, end))
 
+    def measure_high(self, run: Numbers, end: float) -> float:
+        """The largest 90th percentile of bottlenecks until END [%]: in a mean, links that are not
+        full cancel those that are overshot.
+        """
+        return float(max(one[LINKS][2] for one in self.series([run], self.begin, end)))
+
     #: While sessions join and leave [s], from when the first have their second rate.
     measure_span: tuple[float, float]
 
@@ -175,8 +182,8 @@ class Errors(Published):
     def measure_forms(
         self, data: Data, rest: tuple[float, float], end: float
     ) -> dict[str, Measured]:
-        """Each form's error at rest, overshoot until END, use of bottlenecks and variation of means
-        while sessions join and leave [%]; queues [ms].
+        """Each form's error at rest, overshoot until END by mean and percentile, use of bottlenecks
+        and variation of means while sessions join and leave [%]; queues [ms].
         """
         found: dict[str, Measured] = {}
         for name in SIMULATED.values():
@@ -184,6 +191,7 @@ class Errors(Published):
             found |= {
                 f"{name}-converges": self.measure_rest(runs, *rest),
                 f"{name}-overshoot": [self.overshoot(run, end) for run in runs],
+                f"{name}-high": [self.measure_high(run, end) for run in runs],
                 f"{name}-queue": [max(one[WAIT] for one in run["series"]) for run in runs],
                 f"{name}-full": self.measure_used(runs),
                 f"{name}-constant": {
@@ -375,10 +383,13 @@ class Experiment2b(Large):
     draw_limits = ((-20, 10), (-40, 10))
 
     def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
-        bfyz, paper = (
-            [self.overshoot(run, self.end) for run in data[name]] for name in ("bfyz", "slbn-paper")
-        )
-        return super().measure(data, quick) | {"bfyz-higher": gaps(bfyz, paper)}
+        found: dict[str, Measured] = {}
+        for id, value in (("bfyz-higher", self.overshoot), ("bfyz-high", self.measure_high)):
+            bfyz, paper = (
+                [value(run, self.end) for run in data[name]] for name in ("bfyz", "slbn-paper")
+            )
+            found[id] = gaps(bfyz, paper)
+        return super().measure(data, quick) | found
 
 
 # --- completion times and queues with data: experiment 1b -----------------------------------------
@@ -454,18 +465,27 @@ class Experiment1b(Published):
         return 0.03 * mega * 1e6 / (8 * 2000)
 
     def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
-        """Queues [ms] and [packets]; restricted mean times, divided by those of a form."""
+        """Queues [ms] and [packets]; restricted mean times, divided by those of a form; of SLBN as
+        published, the shortest and the longest mean time of a size class [s].
+        """
+        longest = {
+            name: [float(max(one[2] for one in run["queues"])) for run in runs]
+            for name, runs in data.items()
+        }
+        rest = (longest[name] for name in (SIMULATED[PAPER], "bfyz", "erica", "rcp"))
+        others = [max(seed) for seed in zip(*rest, strict=False)]
         wait = {name: list(map(self.wait, runs)) for name, runs in data.items()}
         took = {name: list(map(self.took, runs)) for name, runs in data.items()}
         found: dict[str, Measured] = {
             "queues": {NAMES[name]: wait[name] for name in ("erica", "rcp")},
             "stand-ins-queues": {NAMES[name]: wait[name] for name in STAND_INS},
-            "cobb-packets": [max(one[2] for one in run["queues"]) for run in data["cobb"]],
+            "cobb-packets": longest["cobb"],
+            "stress": {NAMES[name]: ratios(longest[name], others) for name in ("cobb", "piqi-rcp")},
+            "slbn-paper-axis": self.measure_ends(data[SIMULATED[PAPER]]),
         }
         for name in SIMULATED.values():
             found |= {
                 f"{name}-queue": wait[name],
-                f"{name}-packets": [max(one[2] for one in run["queues"]) for run in data[name]],
                 f"{name}-erica": ratios(took["erica"], took[name]),
                 f"{name}-stand-ins": {
                     NAMES[other]: ratios(took[other], took[name]) for other in STAND_INS
@@ -473,6 +493,12 @@ class Experiment1b(Published):
                 f"{name}-rcp": ratios(took["rcp"], took[name]),
             }
         return found
+
+    @staticmethod
+    def measure_ends(runs: Sequence[Numbers]) -> dict[str, list[float]]:
+        """The shortest and the longest mean completion time of a size class, by seed [s]."""
+        means = [[mean for _, mean in run["sizes"] if mean is not None] for run in runs]
+        return {"shortest": list(map(min, means)), "longest": list(map(max, means))}
 
     def draw(self, figure: Any, data: Data) -> None:
         figure.set_size_inches(9, 8)
@@ -939,16 +965,14 @@ class Scale(Recovery):
         return [self.after(run, self.joined) for run in runs]
 
     def measure(self, data: Data, quick: bool) -> dict[str, Measured]:
-        """Percentiles at the end [%]; settling times [s]; events, divided by the fewest's."""
+        """Percentiles at the end [%]; settling times [s]."""
         counts = sorted(map(int, data))
-        events = {count: [run["events"] / count for run in data[str(count)]] for count in counts}
         return {
             "converges": {
                 f"{count:,}": [max(map(abs, run["series"][-1][2:])) for run in data[str(count)]]
                 for count in counts
             },
             "settles": {f"{count:,}": self.settled(data[str(count)]) for count in counts},
-            "work": ratios(events[counts[-1]], events[counts[0]]),
         }
 
     def draw(self, figure: Any, data: Data) -> None:

@@ -251,7 +251,7 @@ class OneFlow(Shares):
             "small": shares(small),
             "larger": {
                 "100 - 20": gaps(shares(middle), shares(small)),
-                "625 - 100": gaps(shares(large), shares(middle)),
+                "625 - 20": gaps(shares(large), shares(small)),
             },
             "large": shares(large),
             "hstcp-more": gaps(shares(fast), shares(middle)),
@@ -292,6 +292,7 @@ class TwoFlows(Shares):
             found |= {
                 f"unfair-{buffer}": fifo,
                 f"effective-{buffer}": fair,
+                f"gains-{buffer}": fair,
                 f"fairer-{buffer}": gaps(fifo, fair),
             }
         name = f"1highspeed-1reno-{LARGE}"
@@ -534,11 +535,11 @@ class Active(Study):
             return self.value(data, kind, rate, "active", "mean")
 
         def every(what: str, key: str) -> dict[str, list[float]]:
-            return {
-                f"{kind}, {label}": self.value(data, kind, rate, what, key)
-                for kind in fair
-                for rate, label in self.rates.items()
-            }
+            found = {}
+            for kind, (rate, label) in itertools.product(fair, self.rates.items()):
+                least = ", at least" if self.draw_clipped(data, kind, rate, what) else ""
+                found[f"{kind}, {label}{least}"] = self.value(data, kind, rate, what, key)
+            return found
 
         return {
             "limited": every("limited", "most"),

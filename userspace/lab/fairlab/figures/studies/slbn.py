@@ -184,7 +184,8 @@ class Backbone(OneForm):
 
     def draw_both(self, figure: Any, runs: Sequence[Numbers]) -> Any:
         """Errors at sources and bottlenecks over time; the axis of a third panel."""
-        figure.set_size_inches(8, 1 + 2.1 * 3)
+        figure.set_size_inches(8, 1.2 + 2.1 * 3)
+        figure.suptitle(self.title, fontsize=10)
         *above, below = figure.subplots(3, 1, sharex=True)
         kinds = (("sources", "sources"), ("links", "bottlenecks"))
         for axis, (key, words), colour in zip(above, kinds, plots.COLOURS, strict=False):
@@ -391,8 +392,8 @@ class Levels(OneForm):
         return by_seed(data, self.measure_seed)
 
     def measure_seed(self, seed: dict[str, Numbers]) -> dict[str, float | dict[str, float]]:
-        """Lines that converge [%]; cycles above two for each level; apart by RTT, and more at the
-        longest than at the shortest [%].
+        """Lines that converge [%]; cycles above two for each level; convergence in RTTs apart by
+        RTT, and cycles more at the longest than at the shortest [%].
         """
         every = [one for run in seed.values() for one in run["cycles"]]
         means = {name: mean_of(self.cycles([run])) for name, run in seed.items()}
@@ -401,20 +402,27 @@ class Levels(OneForm):
         }
         few = min(by_levels)
         own = max(run["levels"] for name, run in seed.items() if "rtt" in name)
-        trips = [means[name] for name, run in seed.items() if run["levels"] == own]
+        trips = [self.measure_trips(run) for run in seed.values() if run["levels"] == own]
         middle = statistics.fmean(trips)
         found: dict[str, float | dict[str, float]] = {
             "converges": 100 * (1 - every.count(None) / len(every)),
             "levels": max(mean - (by_levels[few] + 2 * (n - few)) for n, mean in by_levels.items()),
-            "rtt": 100 * max(abs(mean / middle - 1) for mean in trips),
+            "rtt-trips": 100 * max(abs(mean / middle - 1) for mean in trips),
         }
         short, long = (means.get(f"rtt-{ms}ms") for ms in (5, 160))
         if short and long:
             found["rtt-rise"] = 100 * (long / short - 1)
         return found
 
+    @staticmethod
+    def measure_trips(run: Numbers) -> float:
+        """The mean time until rates are exact, without the pauses' share of a cycle [RTT]."""
+        seconds = [one for one in run["seconds"] if one is not None]
+        return 1000 * mean_of(seconds) / float(run["round_trip_ms"])
+
     def draw(self, figure: Any, data: Data) -> None:
-        figure.set_size_inches(8, 3.6)
+        figure.set_size_inches(8, 3.8)
+        figure.suptitle(self.title, fontsize=10)
         left, right = figure.subplots(1, 2, sharey=True)
         own = max(run["levels"] for name, runs in data.items() if "rtt" in name for run in runs)
         by_levels = {name for name in data if name.startswith("levels-")}
