@@ -49,7 +49,7 @@ static __u64 whole_of(double number)
 	__u64 whole = number;
 
 	/* 4.1 * 1e9 is 4099999999.9999995. */
-	if (number < 0x1p52 && (double)(whole + 1) - number <= number * 0x1p-51)
+	if (number < 0x1p52 && (double)(whole + 1) - number <= number / 0x1p51)
 		whole++;
 	return whole;
 }
